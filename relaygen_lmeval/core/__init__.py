@@ -1,0 +1,1 @@
+"""Values and decisions: standard library only, no torch, no input or output."""

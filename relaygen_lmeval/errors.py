@@ -1,0 +1,48 @@
+"""The exceptions of this package, so that one `except RelayGenError` catches them all.
+
+```text
+RelayGenError
+├── ConfigError      an option, a model name or a combination of them
+├── CueFileError     a file of `cues/`
+├── EngineError      a model that could not be loaded or run
+│   └── ServerError  the same, behind HTTP
+└── JournalError     the append-only record of a run
+```
+
+This module knows no other module of the package.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "CueFileError",
+    "EngineError",
+    "JournalError",
+    "RelayGenError",
+    "ServerError",
+]
+
+
+class RelayGenError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class ConfigError(RelayGenError):
+    """An option is unknown, has a wrong value, or does not go with another one."""
+
+
+class CueFileError(RelayGenError):
+    """A cue file is missing, is not readable, or does not follow the schema."""
+
+
+class EngineError(RelayGenError):
+    """A model could not be loaded, or could not do the turn it was asked for."""
+
+
+class ServerError(EngineError):
+    """A model server could not be reached, or answered with an error."""
+
+
+class JournalError(RelayGenError):
+    """The journal of a run is damaged, or belongs to another run."""

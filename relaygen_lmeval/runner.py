@@ -1,0 +1,86 @@
+"""Drives requests through their engines, many at once; knows neither torch nor the harness."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from relaygen_lmeval.core.policies import Policy
+from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text_of
+from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState, Role
+from relaygen_lmeval.engines.base import Engines
+
+OnResult = Callable[[RelayResult], None]
+
+
+async def relay_one(request: RelayRequest, policy: Policy, engines: Engines) -> RelayResult:
+    """Relay one request to its end.
+
+    Raises:
+        EngineError: If an engine failed; what was written so far is lost.
+    """
+    started_s = perf_counter()
+    state = begin(request, policy)
+    try:
+        while turn := next_turn(state, policy):
+            state = advance(state, await engines[turn.role].run(turn), policy)
+    finally:
+        for role in policy.roles:
+            engines[role].release(request.seq_id)
+    return _result(state, started_s, perf_counter())
+
+
+async def relay_all(
+    requests: Iterable[RelayRequest],
+    policy: Policy,
+    engines: Engines,
+    *,
+    n_at_once: int,
+    on_result: OnResult = lambda result: None,
+) -> list[RelayResult]:
+    """Relay many requests, `n_at_once` of them under way at any time.
+
+    Args:
+        requests: In any order; results come back in the same.
+        policy: Who writes what.
+        engines: One for each role of the policy.
+        n_at_once: Rows that the engines hold at once.
+        on_result: Called with each result as it is finished.
+
+    Raises:
+        EngineError: The first failure; requests that were finished have been reported.
+    """
+    places = asyncio.Semaphore(n_at_once)
+
+    async def one(request: RelayRequest) -> RelayResult:
+        async with places:
+            result = await relay_one(request, policy, engines)
+            on_result(result)
+            return result
+
+    tasks = [asyncio.create_task(one(request)) for request in requests]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _result(state: RelayState, started_s: float, ended_s: float) -> RelayResult:
+    assert state.finish is not None
+    answers = tuple(c for c in state.chunks if c.phase is Phase.ANSWER)
+    return RelayResult(
+        request=state.request,
+        text=text_of(state.chunks),
+        answer=text_of(answers if state.thinks else state.chunks),
+        segments=segments(state.chunks),
+        finish=state.finish,
+        flags=state.flags,
+        started_s=started_s,
+        ended_s=ended_s,
+    )
+
+
+__all__ = ["OnResult", "Role", "relay_all", "relay_one"]
