@@ -1,0 +1,197 @@
+"""The options of a run, checked before anything heavy is loaded."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relaygen_lmeval.core.types import Role
+from relaygen_lmeval.errors import ConfigError
+
+POLICIES = ("relay", "large", "small")
+MATCH_RULES = ("word", "substring")
+
+# Options that name a thing of one model: without the prefix they mean the large one alone.
+_OF_ONE_MODEL = frozenset({"revision", "subfolder", "tokenizer", "peft", "delta", "gguf_file"})
+_SMALL = "small_"
+
+
+@dataclass(frozen=True)
+class RelayConfig:
+    """A run's options, as in `--model_args`.
+
+    Attributes:
+        pretrained: The large model: a folder or a hub name. Neither model given: the
+            embedded pair.
+        small: The small model.
+        policy: `relay`, `large` or `small`.
+        cues: `auto` (the pair's file), the name of a shipped file, a path, or
+            `all_candidates`.
+        cue_match: `word` or `substring`; default: as the cue file says.
+        answer_by: Who writes the answer after the reasoning: `small` or `large`.
+        min_large_tokens: Tokens of the large model before a cue is followed.
+        max_small_tokens: Bound of a small segment whose sentence does not end.
+        max_gen_toks: Bound of generated tokens where the task sets none; default: 32,768
+            for a model that thinks, else the harness's 256.
+        max_answer_toks: Part of it kept for the answer of a model that thinks; default:
+            a quarter, at most 1,024.
+        seed: Base of the seeds of sampled requests.
+        think_end_token: Ends the reasoning, a string or a token id; default: found out.
+        batch_size: Requests under way at once, or `auto`.
+        max_batch_size: What `auto` may take at most.
+        log_dir: Folder of the journal; default: a new one below `relaygen_logs/`.
+        large_options: What the large model is loaded with, as `--model hf` names it.
+        small_options: The same for the small one.
+    """
+
+    pretrained: str
+    small: str | None
+    policy: str = "relay"
+    cues: str = "auto"
+    cue_match: str | None = None
+    answer_by: str = "small"
+    min_large_tokens: int = 5
+    max_small_tokens: int = 128
+    max_gen_toks: int | None = None
+    max_answer_toks: int | None = None
+    seed: int = 1234
+    think_end_token: str | int | None = None
+    batch_size: int | str = 1
+    max_batch_size: int = 64
+    log_dir: str | None = None
+    large_options: Mapping[str, Any] = field(default_factory=dict)
+    small_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Requests under way at once."""
+        if isinstance(self.batch_size, int):
+            return self.batch_size
+        return min(16, self.max_batch_size)
+
+
+_OPTIONS = frozenset(
+    name for name in RelayConfig.__dataclass_fields__ if not name.endswith("_options")
+)
+
+
+def parse_config(
+    options: Mapping[str, Any], model_options: Collection[str], embedded: Path
+) -> RelayConfig:
+    """Check and sort the options of a run.
+
+    Args:
+        options: As given, values already read as numbers and booleans.
+        model_options: Names that the loader of one model understands.
+        embedded: Folder of the embedded pair, taken where no model is named.
+
+    Raises:
+        ConfigError: An unknown name, a wrong value, a model that is not there.
+    """
+    given = _without_alias(dict(options))
+    own = {name: given.pop(name) for name in list(given) if name in _OPTIONS}
+    large_options, small_options = _split(given, frozenset(model_options))
+    pretrained, small = _models(own, embedded)
+    own.update(pretrained=pretrained, small=small)
+    config = RelayConfig(**own, large_options=large_options, small_options=small_options)
+    _check(config)
+    return config
+
+
+def _without_alias(given: dict[str, Any]) -> dict[str, Any]:
+    if "large" in given:
+        if "pretrained" in given:
+            raise ConfigError("'large' and 'pretrained' name the same model: give one of them")
+        given["pretrained"] = given.pop("large")
+    return given
+
+
+def _split(given: dict[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the large and of the small model."""
+    large: dict[str, Any] = {}
+    small: dict[str, Any] = {}
+    alone: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in known:
+            large[name] = value
+            if name not in _OF_ONE_MODEL:
+                small[name] = value
+        elif name.startswith(_SMALL) and name.removeprefix(_SMALL) in known:
+            alone[name.removeprefix(_SMALL)] = value
+        else:
+            raise ConfigError(unknown_option(name, known))
+    return large, {**small, **alone}
+
+
+def unknown_option(name: str, known: Collection[str]) -> str:
+    """What to say of an option that nobody knows."""
+    every = sorted({*_OPTIONS, "large", *known, *(f"{_SMALL}{other}" for other in known)})
+    near = difflib.get_close_matches(name, every, n=1, cutoff=0.6)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return (
+        f"unknown option '{name}' in --model_args; {hint}The relay's own: "
+        f"{', '.join(sorted({*_OPTIONS, 'large'}))}; and every option of --model hf, "
+        "with 'small_' before it for the small model alone"
+    )
+
+
+def _models(own: Mapping[str, Any], embedded: Path) -> tuple[str, str | None]:
+    pretrained, small = own.get("pretrained"), own.get("small")
+    if pretrained is None and small is None:
+        return str(embedded / "large"), str(embedded / "small")
+    if pretrained is None:
+        raise ConfigError(f"small={small} is given without pretrained=: name the large model too")
+    if small is None and own.get("policy", "relay") != "large":
+        raise ConfigError(
+            f"pretrained={pretrained} is given without small=: name the small model of the pair, "
+            "or set policy=large"
+        )
+    for name in filter(None, (pretrained, small)):
+        _check_model(str(name))
+    return str(pretrained), None if small is None else str(small)
+
+
+def _check_model(name: str) -> None:
+    """A name that can only be a path must exist; a hub name is `owner/name` at most."""
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    if looks_local and not Path(name).expanduser().is_dir():
+        raise ConfigError(f"model folder '{name}' does not exist; give a folder or a hub name")
+
+
+def _check(config: RelayConfig) -> None:
+    _one_of("policy", config.policy, POLICIES)
+    _one_of("answer_by", config.answer_by, [role.value for role in Role])
+    if config.cue_match is not None:
+        _one_of("cue_match", config.cue_match, MATCH_RULES)
+    for name, least in (("min_large_tokens", 0), ("max_small_tokens", 1), ("max_batch_size", 1)):
+        _at_least(name, getattr(config, name), least)
+    for name in ("max_gen_toks", "max_answer_toks"):
+        if getattr(config, name) is not None:
+            _at_least(name, getattr(config, name), 1)
+    if not (isinstance(config.batch_size, str) and config.batch_size.startswith("auto")):
+        _at_least("batch_size", config.batch_size, 1)
+    check_budget(config.max_gen_toks, config.max_answer_toks)
+
+
+def check_budget(max_gen_toks: int | None, max_answer_toks: int | None) -> None:
+    """Refuse an answer that leaves no room for the reasoning."""
+    if max_gen_toks is not None and max_answer_toks is not None and max_answer_toks >= max_gen_toks:
+        raise ConfigError(
+            f"max_answer_toks={max_answer_toks} leaves nothing of max_gen_toks={max_gen_toks} for "
+            "the reasoning: lower the first or raise the second"
+        )
+
+
+def _one_of(name: str, value: object, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        near = difflib.get_close_matches(str(value), list(allowed), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"{name}={value} is not one of {', '.join(allowed)}{hint}")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value} must be a whole number of at least {least}")

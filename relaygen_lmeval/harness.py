@@ -1,0 +1,282 @@
+"""The adapter: `lm_eval --model relaygen`. It translates, and decides nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+# Imported for its effect: lm_eval adds its own models only while none is registered.
+import lm_eval.models  # noqa: F401
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+from lm_eval.models.utils import (
+    handle_stop_sequences,
+    normalize_gen_kwargs,
+    postprocess_generated_text,
+)
+from rich.console import Console
+from tqdm import tqdm
+
+from relaygen_lmeval.config import unknown_option
+from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
+from relaygen_lmeval.errors import ConfigError, RelayGenError
+from relaygen_lmeval.journal import Journal, Label
+from relaygen_lmeval.pair import n_parameters
+from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
+from relaygen_lmeval.relay import Relay
+from relaygen_lmeval.report.totals import totals_by_task, totals_table
+
+log = logging.getLogger(__name__)
+
+_BUDGET_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+_SAMPLING_NAMES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+# Settings of other decoders that change nothing at these values.
+_NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "use_cache": True, "num_beam_groups": 1}
+
+
+@register_model("relaygen")
+class RelayLM(LM):
+    """A relaying pair as one model of the harness.
+
+    Args:
+        **options: `--model_args`; see `RelayConfig`.
+
+    Raises:
+        ConfigError: An option that is unknown or wrong, before any weights are read.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        if isinstance(size := options.get("batch_size"), str) and size.isdigit():
+            options["batch_size"] = int(size)
+        options.setdefault("batch_size", 1)
+        self.relay = Relay.from_options(options)
+        self._large = self.relay.pair.large
+        self._small_prompts: dict[str, str] = {}
+        self._records: list[Mapping[str, Any]] = []
+        self._journal = Journal(
+            log_dir(self.relay), self._header(), rank=self.rank if self.world_size > 1 else None
+        )
+        log.info("journal: %s", self._journal.path)
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Relay every request; texts come back in their order, ready to be scored."""
+        if not requests:
+            return []
+        labels = _labels(requests)
+        relayed = [self._request(i, r, labels[i]) for i, r in enumerate(requests)]
+        bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="relaying")
+
+        def on_result(result: RelayResult) -> None:
+            i = result.request.seq_id
+            self._records.append(self._journal.write(result, labels[i]))
+            self.cache_hook.add_partial("generate_until", requests[i].args, _text(result))
+            bar.update(1)
+
+        try:
+            results = self.relay.run(relayed, on_result)
+        except RelayGenError as error:
+            raise self._failed(error, labels) from error
+        finally:
+            bar.close()
+        self._print_totals()
+        return [_text(result) for result in results]
+
+    def loglikelihood(self, requests: list[Instance], **kwargs: Any) -> list[tuple[float, bool]]:
+        """The large model's own, through the harness's `hf`."""
+        answers: list[tuple[float, bool]] = self._large.loglikelihood(requests, **kwargs)
+        return answers
+
+    def loglikelihood_rolling(self, requests: list[Instance], **kwargs: Any) -> list[float]:
+        """The large model's own, through the harness's `hf`."""
+        answers: list[float] = self._large.loglikelihood_rolling(requests, **kwargs)
+        return answers
+
+    def apply_chat_template(
+        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+    ) -> str:
+        """As the large model's template says; the small model's is kept beside it."""
+        prompt = str(self._large.apply_chat_template(chat_history, add_generation_prompt))
+        small = self.relay.pair.small
+        if small is not None and not self.relay.pair.shares_ids and small.tokenizer.chat_template:
+            self._small_prompts[prompt] = str(
+                small.apply_chat_template(chat_history, add_generation_prompt)
+            )
+        return prompt
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The large model's."""
+        template: str | None = self._large.chat_template(chat_template)
+        return template
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The large model's."""
+        return str(self._large.tokenizer_name)
+
+    @property
+    def device(self) -> Any:
+        """The large model's."""
+        return self._large.device
+
+    @property
+    def rank(self) -> int:
+        """This process of a run over many."""
+        return int(self._large.rank)
+
+    @property
+    def world_size(self) -> int:
+        """How many processes share the run."""
+        return int(self._large.world_size)
+
+    @property
+    def accelerator(self) -> Any:
+        """What joins the processes."""
+        return self._large.accelerator
+
+    def all_gather(self, tensor: Any) -> Any:
+        """As `hf` does."""
+        return self._large.all_gather(tensor)
+
+    def gather_object(self, obj: Any, dst: int = 0) -> Any:
+        """As `hf` does."""
+        return self._large.gather_object(obj, dst)
+
+    def barrier(self) -> None:
+        """As `hf` does."""
+        self._large.barrier()
+
+    def set_cache_hook(self, cache_hook: Any) -> None:
+        """Log-likelihoods are cached by the large model itself."""
+        super().set_cache_hook(cache_hook)
+        self._large.set_cache_hook(cache_hook)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """For `results.json`: the large model's entries as `hf` has them, the pair, the totals."""
+        return {
+            **self._large.get_model_info(),
+            "relay": {
+                **self._header(),
+                "journal": str(self._journal.path),
+                "totals": self.totals(),
+            },
+        }
+
+    def totals(self) -> dict[str, dict[str, float]]:
+        """Totals per task of all that was relayed so far."""
+        return totals_by_task(self._records)
+
+    def _request(self, seq_id: int, instance: Instance, label: Label) -> RelayRequest:
+        context, gen_kwargs = instance.args
+        try:
+            return self.relay.request(
+                seq_id,
+                context,
+                small_prompt=self._small_prompts.get(context),
+                max_tokens=_budget(gen_kwargs),
+                until=_until(gen_kwargs, self._eos_text()),
+                sampling=self._sampling(gen_kwargs, label),
+            )
+        except ConfigError as error:
+            raise ConfigError(f"task '{label.task}', document {label.doc_id}: {error}") from error
+
+    def _sampling(self, gen_kwargs: Mapping[str, Any], label: Label) -> SamplingParams:
+        kwargs = dict(normalize_gen_kwargs(dict(gen_kwargs)))
+        known = {*_SAMPLING_NAMES, *_NEUTRAL, "until", "max_gen_toks", "do_sample", "seed"}
+        for name, value in kwargs.items():
+            if name not in known or value not in (None, _NEUTRAL.get(name, value)):
+                raise ConfigError(
+                    f"generation setting {name}={value} is not supported; supported are "
+                    f"{', '.join(sorted(known - _NEUTRAL.keys()))}"
+                )
+        given = {name: kwargs[name] for name in _SAMPLING_NAMES if kwargs.get(name) is not None}
+        seed = kwargs.get("seed")
+        base = self.relay.config.seed if seed is None else seed
+        return replace(self.relay.defaults(), **given, seed=request_seed(int(base), label))
+
+    def _eos_text(self) -> str:
+        return str(self._large.tok_decode([self._large.eot_token_id], skip_special_tokens=False))
+
+    def _header(self) -> dict[str, Any]:
+        relay = self.relay
+        names = {Role.LARGE: relay.config.pretrained, Role.SMALL: relay.config.small}
+        roles = [role for role, name in names.items() if name is not None]
+        return {
+            "config": describe_config(relay.config),
+            "policy": relay.policy.name,
+            "cues": describe_cues(relay.cue_file),
+            "handover": "token_ids" if relay.pair.shares_ids else "text",
+            "models": [
+                {
+                    **describe_model(role, relay.pair[role].get_model_info(), str(names[role])),
+                    "num_parameters": n_parameters(relay.pair[role]),
+                }
+                for role in roles
+            ],
+            "versions": versions(),
+        }
+
+    def _failed(self, error: RelayGenError, labels: list[Label]) -> RelayGenError:
+        n_done = len(self._records)
+        message = (
+            f"{error} ({n_done} of {len(labels)} finished requests are in {self._journal.path})"
+        )
+        self._journal.write_failure(message)
+        return type(error)(message)
+
+    def _print_totals(self) -> None:
+        if self.rank == 0:
+            title = f"relaygen, policy {self.relay.policy.name}: {self._journal.path}"
+            Console(file=sys.stderr).print(totals_table(self.totals(), title))
+
+
+def log_dir(relay: Relay) -> Path:
+    """The folder of the journal: as asked, or a new one named after time and pair."""
+    if relay.config.log_dir is not None:
+        return Path(relay.config.log_dir).expanduser()
+    names = [Path(n).name for n in (relay.config.pretrained, relay.config.small) if n]
+    time = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
+    return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{relay.policy.name}"
+
+
+def request_seed(base: int, label: Label) -> int:
+    """A seed that depends on what is asked, not on when or beside what it is answered."""
+    key = f"{base}/{label.task}/{label.doc_id}/{label.repeat}"
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")
+
+
+def _labels(requests: list[Instance]) -> list[Label]:
+    """With `repeats` the harness sends the same object several times."""
+    seen: Counter[int] = Counter()
+    labels = []
+    for request in requests:
+        labels.append(Label(request.task_name or "", request.doc_id or 0, seen[id(request)]))
+        seen[id(request)] += 1
+    return labels
+
+
+def _budget(gen_kwargs: Mapping[str, Any]) -> int | None:
+    if not any(gen_kwargs.get(name) is not None for name in _BUDGET_NAMES):
+        return None
+    return int(normalize_gen_kwargs(dict(gen_kwargs))["max_gen_toks"])
+
+
+def _until(gen_kwargs: Mapping[str, Any], eos: str) -> tuple[str, ...]:
+    until = handle_stop_sequences(normalize_gen_kwargs(dict(gen_kwargs))["until"], eos=eos)
+    return tuple(stop for stop in until if stop)
+
+
+def _text(result: RelayResult) -> str:
+    """What the harness scores: the reasoning is gone already, then the stop strings."""
+    return str(postprocess_generated_text(result.answer, list(result.request.until), None))
+
+
+__all__ = ["RelayLM", "log_dir", "request_seed", "unknown_option"]

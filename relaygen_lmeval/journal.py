@@ -1,0 +1,169 @@
+"""The append-only record of a run: what was asked, who wrote what, and how long it took.
+
+`journal.jsonl` holds one JSON object a line: first the header, then one line a request as it
+ends. Every field and its unit: `relaygen_lmeval/JOURNAL.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TextIO
+
+from relaygen_lmeval.core.latency import latency_of
+from relaygen_lmeval.core.types import RelayResult, Role, Segment
+from relaygen_lmeval.errors import JournalError
+
+SCHEMA = 1
+FILE = "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Where a request comes from.
+
+    Attributes:
+        task: The harness task, or `""`.
+        doc_id: The document within it.
+        repeat: Which of a document's repeats, from 0.
+    """
+
+    task: str = ""
+    doc_id: int = 0
+    repeat: int = 0
+
+
+class Journal:
+    """Writes one run.
+
+    Args:
+        folder: Made if it is missing.
+        header: Whatever identifies the run: options, versions, models.
+        rank: Process of a run over many; each writes a file of its own.
+
+    Raises:
+        JournalError: A folder that cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, header: Mapping[str, Any], *, rank: int | None = None) -> None:
+        name = FILE if rank is None else f"journal.rank{rank}.jsonl"
+        self.path = folder / name
+        self._file = _open(folder, name)
+        self._origin_s: float | None = None
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._write({"kind": "header", "schema": SCHEMA, "time": now, **header})
+
+    def write(self, result: RelayResult, label: Label) -> dict[str, Any]:
+        """Append one finished request; returns its record."""
+        if self._origin_s is None:
+            self._origin_s = result.started_s
+        record = record_of(result, label, origin_s=self._origin_s)
+        self._write(record)
+        return record
+
+    def write_failure(self, message: str) -> None:
+        """Append why the run ended early."""
+        self._write({"kind": "failure", "message": message})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise JournalError(
+                f"journal {self.path} cannot be written ({error.strerror}); what it holds so far "
+                "is kept; free some space or choose another log_dir="
+            ) from error
+
+
+def record_of(result: RelayResult, label: Label, *, origin_s: float) -> dict[str, Any]:
+    """A request as it stands in the journal; times in seconds, from the run's first request."""
+    request = result.request
+    return {
+        "kind": "request",
+        "task": label.task,
+        "doc_id": label.doc_id,
+        "repeat": label.repeat,
+        "seed": request.sampling.seed,
+        "prompt_tokens": {r.value: len(p.token_ids) for r, p in request.prompts.items()},
+        "max_tokens": request.max_tokens,
+        "max_answer_tokens": request.max_answer_tokens,
+        "n_tokens": result.n_tokens,
+        "n_large_tokens": result.n_tokens_by(Role.LARGE),
+        "n_small_tokens": result.n_tokens_by(Role.SMALL),
+        "handoffs": max(0, len([s for s in result.segments if s.role]) - 1),
+        "started_s": _s(result.started_s - origin_s),
+        **{name: _s(value) for name, value in asdict(latency_of(result)).items()},
+        "finish": result.finish,
+        "flags": list(result.flags),
+        "segments": [_segment(segment) for segment in result.segments],
+        "text": "".join(segment.text for segment in result.segments),
+        "answer": result.answer,
+    }
+
+
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the records of a journal; a line that a crash tore is left out.
+
+    Raises:
+        JournalError: A file that is not there, or whose first line is no header.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise JournalError(f"journal {path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines):
+        record = _parse(line)
+        if number == 0 and (record is None or record.get("kind") != "header"):
+            raise JournalError(f"{path} is no journal: its first line must be a header")
+        if record is not None:
+            yield record
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    timing = segment.timing
+    return {
+        "role": segment.role.value if segment.role else None,
+        "phase": segment.phase.value,
+        "n_tokens": segment.n_tokens,
+        "n_chars": len(segment.text),
+        "ended_by": segment.ended_by,
+        "matched": segment.matched,
+        "catch_up_tokens": timing.catch_up_tokens,
+        "given_back_tokens": timing.given_back_tokens,
+        "wait_s": _s(timing.wait_s),
+        "prefill_s": _s(timing.prefill_s),
+        "decode_s": _s(timing.decode_s),
+        "token_ids": list(segment.token_ids),
+    }
+
+
+def _s(seconds: float) -> float:
+    """Microseconds are as fine as the clock is honest."""
+    return round(seconds, 6)
+
+
+def _open(folder: Path, name: str) -> TextIO:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / name).open("a", encoding="utf-8")
+    except OSError as error:
+        raise JournalError(
+            f"log_dir={folder} cannot be written ({error.strerror}); choose another folder with "
+            "log_dir="
+        ) from error

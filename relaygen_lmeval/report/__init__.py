@@ -1,0 +1,1 @@
+"""What a run amounts to: totals, tables, plots and pages made from journals."""
