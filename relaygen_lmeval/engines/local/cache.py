@@ -59,8 +59,9 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             values[self.rows, :, self.positions] = value_states.transpose(1, 2)
         return keys, values
 
-    def grow(self, width: int) -> None:
+    def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
+        self.width = width
         if self.keys is not None and self.values is not None and width > self.keys.shape[2]:
             self.keys, self.values = _grown(self.keys, width), _grown(self.values, width)
 
@@ -90,11 +91,20 @@ class RowCache(Cache):
         self.rows = [RowLayer(n_rows) for _ in range(n_layers)]
         super().__init__(layers=list(self.rows))
 
+    @property
+    def holds_something(self) -> bool:
+        """Whether a forward has been made, and with it the storage."""
+        return self.rows[0].keys is not None
+
+    def reserve(self, width: int) -> None:
+        """Make room for `width` tokens a row."""
+        for layer in self.rows:
+            layer.reserve(width)
+
     def point(self, positions: torch.Tensor, width: int) -> None:
         """Set where the next forward writes: `positions` `[n, q]`, attention over `width`."""
         rows = torch.arange(positions.shape[0], device=positions.device)[:, None]
         for layer in self.rows:
-            layer.grow(width)
             layer.width = width
             layer.positions = positions
             layer.rows = rows

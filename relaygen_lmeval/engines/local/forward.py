@@ -15,6 +15,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from relaygen_lmeval.engines.local.cache import RowCache, blocks
+from relaygen_lmeval.engines.local.compiled import compiled_step
 from relaygen_lmeval.errors import EngineError
 
 log = logging.getLogger(__name__)
@@ -59,9 +60,9 @@ class Forward(Protocol):
         """Free the row."""
 
 
-def make_forward(model: Any, n_rows: int) -> Forward:
+def make_forward(model: Any, n_rows: int, *, compiled: bool = False) -> Forward:
     """Choose by the kind of cache the model asks for."""
-    argument = _cache_argument(model)
+    argument = cache_argument(model)
     if argument is None:
         raise EngineError(
             f"{type(model).__name__} takes no cache in its forward, so it cannot take over a "
@@ -71,7 +72,7 @@ def make_forward(model: Any, n_rows: int) -> Forward:
     if layers and all(type(layer) is DynamicLayer for layer in layers):
         if model.config._attn_implementation not in ("sdpa", "eager"):
             model.set_attn_implementation("sdpa")  # ragged rows bring a mask of their own
-        return RaggedForward(model, argument, len(layers), n_rows)
+        return RaggedForward(model, argument, len(layers), n_rows, compiled=compiled)
     log.warning(
         "%s keeps a cache that cannot be shared between ragged rows (%s): one row a forward",
         type(model).__name__,
@@ -80,7 +81,7 @@ def make_forward(model: Any, n_rows: int) -> Forward:
     return RowwiseForward(model, argument)
 
 
-def _cache_argument(model: Any) -> str | None:
+def cache_argument(model: Any) -> str | None:
     """The name of the forward's cache: transformers 5 renames `past_key_values`."""
     names = inspect.signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values") if name in names), None)
@@ -94,9 +95,12 @@ class RaggedForward:
         cache_argument: What its forward calls the cache.
         n_layers: Layers that hold keys and values.
         n_rows: How many requests may be held at once.
+        compiled: Whether the steps of one token a row are compiled.
     """
 
-    def __init__(self, model: Any, cache_argument: str, n_layers: int, n_rows: int) -> None:
+    def __init__(
+        self, model: Any, cache_argument: str, n_layers: int, n_rows: int, *, compiled: bool
+    ) -> None:
         self._model = model
         self._cache = RowCache(n_layers, n_rows)
         self._argument = cache_argument
@@ -104,6 +108,7 @@ class RaggedForward:
         self._float_mask = model.config._attn_implementation == "eager"
         self._slots: list[Track | None] = [None] * n_rows
         self._columns = torch.arange(0)
+        self._decode = compiled_step(self._step) if compiled else self._step
 
     def feed(self, feeds: list[Feed]) -> torch.Tensor:
         """Read at least one token a row; returns logits of the next, `[len(feeds), V]`."""
@@ -174,32 +179,51 @@ class RaggedForward:
         """Forward `ids` `[n, q]` whose rows begin at `starts` `[n]`; logits `[n, V]`."""
         device = self._model.device
         ids, starts = ids.to(device, non_blocking=True), starts.to(device, non_blocking=True)
-        positions = starts[:, None] + torch.arange(ids.shape[1], device=device)
-        self._cache.point(positions, width)
+        if len(self._columns) < width or self._columns.device != device:
+            self._columns = torch.arange(width, device=device)
+        self._cache.reserve(width)
+        columns = self._columns[:width]
+        if ids.shape[1] == 1 and self._cache.holds_something:
+            return self._decode(ids, starts, columns)
+        return self._read(ids, starts, columns, lasts)
+
+    def _step(self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """One token a row, `ids` `[n, 1]`; all of it can be compiled."""
+        positions = starts[:, None]
+        logits: torch.Tensor = self._logits(ids, positions, columns)
+        return logits[:, -1]
+
+    def _read(
+        self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor, lasts: list[int]
+    ) -> torch.Tensor:
+        """Several tokens a row, right-padded; row `i` ends at its token `lasts[i]`."""
+        positions = starts[:, None] + torch.arange(ids.shape[1], device=ids.device)
         wanted = sorted(set(lasts))
+        if not self._keeps_logits:
+            logits = self._logits(ids, positions, columns)
+            return logits[torch.arange(len(lasts)), torch.tensor(lasts)]
+        keep = torch.tensor(wanted, device=ids.device)
+        logits = self._logits(ids, positions, columns, logits_to_keep=keep)
+        return logits[torch.arange(len(lasts)), torch.tensor([wanted.index(n) for n in lasts])]
+
+    def _logits(
+        self, ids: torch.Tensor, positions: torch.Tensor, columns: torch.Tensor, **options: Any
+    ) -> torch.Tensor:
+        self._cache.point(positions, columns.shape[0])
         output = self._model(
             input_ids=ids,
-            attention_mask=self._mask(positions, width),
+            attention_mask=self._mask(positions, columns),
             position_ids=positions,
             use_cache=True,
             **{self._argument: self._cache},
-            **(
-                {"logits_to_keep": torch.tensor(wanted, device=device)}
-                if self._keeps_logits
-                else {}
-            ),
+            **options,
         )
         logits: torch.Tensor = output.logits
-        if len(wanted) == 1:
-            return logits[:, 0 if self._keeps_logits else wanted[0]]
-        columns = [wanted.index(last) for last in lasts] if self._keeps_logits else lasts
-        return logits[torch.arange(len(lasts)), torch.tensor(columns)]
+        return logits
 
-    def _mask(self, positions: torch.Tensor, width: int) -> torch.Tensor:
+    def _mask(self, positions: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """`[n, 1, q, width]`: each token sees its own row up to itself."""
-        if len(self._columns) < width or self._columns.device != positions.device:
-            self._columns = torch.arange(width, device=positions.device)
-        sees = self._columns[:width] <= positions[:, None, :, None]
+        sees = columns <= positions[:, None, :, None]
         if not self._float_mask:
             return sees
         lowest = torch.finfo(self._model.dtype).min

@@ -1,0 +1,30 @@
+"""Compiling the decode step, once for one row and once for any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def compiled_step(step: Step) -> Step:
+    """Compile a step `(ids [n, 1], starts [n], columns [width]) -> logits [n, V]`.
+
+    The number of rows and the width change from step to step; they are told to the compiler
+    beforehand, so that it makes one program for one row and one for all other numbers.
+    What it makes is kept on disk by torch and found again by the next process.
+    """
+    run = torch.compile(step)
+
+    def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        columns = columns.clone()  # a view's length would be taken for its owner's
+        torch._dynamo.mark_dynamic(columns, 0)
+        if len(ids) > 1:
+            torch._dynamo.mark_dynamic(ids, 0)
+            torch._dynamo.mark_dynamic(starts, 0)
+        logits: torch.Tensor = run(ids, starts, columns)
+        return logits
+
+    return call
