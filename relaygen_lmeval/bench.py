@@ -17,14 +17,14 @@ from lm_eval.api.instance import Instance
 from lm_eval.utils import simple_parse_args_string
 from rich.table import Table
 
-from relaygen_lmeval.config import RelayConfig, parse_config
+from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayResult, Role
-from relaygen_lmeval.demo import demo_path, load_problems
+from relaygen_lmeval.demo import load_problems
 from relaygen_lmeval.demo.problems import prompt
 from relaygen_lmeval.engines.local.floor import bare_step_s
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.pair import Pair, load_pair, model_options
-from relaygen_lmeval.relay import Relay, load_cues
+from relaygen_lmeval.pair import Pair, load_pair
+from relaygen_lmeval.relay import Relay, load_cues, parse_options
 
 HF = "hf"
 POLICIES = ("large", "relay", "small")
@@ -58,7 +58,7 @@ def run_bench(
         `{"settings": .., "floor": .., "batches": {size: {contestant: figures}}}`; times in
         seconds, ratios over stock `hf` of the same round.
     """
-    config = parse_config(simple_parse_args_string(model_args), model_options(), demo_path())
+    config = parse_options(simple_parse_args_string(model_args))
     if config.small is None:
         raise ConfigError("bench compares the policies of a pair: name small= too")
     pair = load_pair(config)

@@ -166,7 +166,12 @@ def _check(config: RelayConfig) -> None:
     _one_of("answer_by", config.answer_by, [role.value for role in Role])
     if config.cue_match is not None:
         _one_of("cue_match", config.cue_match, MATCH_RULES)
-    for name, least in (("min_large_tokens", 0), ("max_small_tokens", 1), ("max_batch_size", 1)):
+    for name, least in (
+        ("min_large_tokens", 0),
+        ("max_small_tokens", 1),
+        ("max_batch_size", 1),
+        ("seed", 0),
+    ):
         _at_least(name, getattr(config, name), least)
     for name in ("max_gen_toks", "max_answer_toks"):
         if getattr(config, name) is not None:

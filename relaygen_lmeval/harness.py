@@ -25,13 +25,13 @@ from lm_eval.models.utils import (
 from rich.console import Console
 from tqdm import tqdm
 
-from relaygen_lmeval.config import unknown_option
+from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError, RelayGenError
-from relaygen_lmeval.journal import Journal, Label
+from relaygen_lmeval.journal import Journal, Label, check_writable
 from relaygen_lmeval.pair import n_parameters
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
-from relaygen_lmeval.relay import Relay
+from relaygen_lmeval.relay import Relay, parse_options
 from relaygen_lmeval.report.totals import totals_by_task, totals_table
 
 log = logging.getLogger(__name__)
@@ -58,12 +58,15 @@ class RelayLM(LM):
         if isinstance(size := options.get("batch_size"), str) and size.isdigit():
             options["batch_size"] = int(size)
         options.setdefault("batch_size", 1)
-        self.relay = Relay.from_options(options)
+        config = parse_options(options)
+        folder = log_dir(config)
+        check_writable(folder)
+        self.relay = Relay.from_config(config)
         self._large = self.relay.pair.large
         self._small_prompts: dict[str, str] = {}
         self._records: list[Mapping[str, Any]] = []
         self._journal = Journal(
-            log_dir(self.relay), self._header(), rank=self.rank if self.world_size > 1 else None
+            folder, self._header(), rank=self.rank if self.world_size > 1 else None
         )
         log.info("journal: %s", self._journal.path)
 
@@ -89,6 +92,11 @@ class RelayLM(LM):
             bar.close()
         self._print_totals()
         return [_text(result) for result in results]
+
+    def close(self) -> None:
+        """Stop the engines and close the journal."""
+        self.relay.close()
+        self._journal.close()
 
     def loglikelihood(self, requests: list[Instance], **kwargs: Any) -> list[tuple[float, bool]]:
         """The large model's own, through the harness's `hf`."""
@@ -238,13 +246,13 @@ class RelayLM(LM):
             Console(file=sys.stderr).print(totals_table(self.totals(), title))
 
 
-def log_dir(relay: Relay) -> Path:
+def log_dir(config: RelayConfig) -> Path:
     """The folder of the journal: as asked, or a new one named after time and pair."""
-    if relay.config.log_dir is not None:
-        return Path(relay.config.log_dir).expanduser()
-    names = [Path(n).name for n in (relay.config.pretrained, relay.config.small) if n]
+    if config.log_dir is not None:
+        return Path(config.log_dir).expanduser()
+    names = [Path(name).name for name in (config.pretrained, config.small) if name]
     time = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{relay.policy.name}"
+    return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{config.policy}"
 
 
 def request_seed(base: int, label: Label) -> int:
@@ -277,6 +285,3 @@ def _until(gen_kwargs: Mapping[str, Any], eos: str) -> tuple[str, ...]:
 def _text(result: RelayResult) -> str:
     """What the harness scores: the reasoning is gone already, then the stop strings."""
     return str(postprocess_generated_text(result.answer, list(result.request.until), None))
-
-
-__all__ = ["RelayLM", "log_dir", "request_seed", "unknown_option"]

@@ -49,9 +49,8 @@ class Journal:
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], *, rank: int | None = None) -> None:
-        name = FILE if rank is None else f"journal.rank{rank}.jsonl"
-        self.path = folder / name
-        self._file = _open(folder, name)
+        self.path = folder / (FILE if rank is None else f"journal.rank{rank}.jsonl")
+        self._file = _open(self.path)
         self._origin_s: float | None = None
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._write({"kind": "header", "schema": SCHEMA, "time": now, **header})
@@ -81,6 +80,17 @@ class Journal:
                 f"journal {self.path} cannot be written ({error.strerror}); what it holds so far "
                 "is kept; free some space or choose another log_dir="
             ) from error
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder of a journal and see that a file can be made in it.
+
+    Raises:
+        JournalError: It cannot.
+    """
+    probe = folder / ".writable"
+    _open(probe).close()
+    probe.unlink()
 
 
 def record_of(result: RelayResult, label: Label, *, origin_s: float) -> dict[str, Any]:
@@ -158,12 +168,12 @@ def _s(seconds: float) -> float:
     return round(seconds, 6)
 
 
-def _open(folder: Path, name: str) -> TextIO:
+def _open(path: Path) -> TextIO:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return (folder / name).open("a", encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a", encoding="utf-8")
     except OSError as error:
         raise JournalError(
-            f"log_dir={folder} cannot be written ({error.strerror}); choose another folder with "
+            f"log_dir={path.parent} cannot be written ({error.strerror}); choose another folder with "
             "log_dir="
         ) from error

@@ -157,8 +157,12 @@ def _check_architecture(name: str, config: Any) -> None:
 
 def _load(name: str, options: Mapping[str, Any], config: RelayConfig) -> HFLM:
     merged = dict(options)
-    on_cpu = not torch.cuda.is_available() or str(merged.get("device", "")).startswith("cpu")
-    if on_cpu and not {"dtype", "torch_dtype"} & merged.keys():
+    if not torch.cuda.is_available():
+        merged.setdefault("device", "cpu")  # HFLM alone takes its default "cuda" at its word
+    if (
+        str(merged.get("device", "")).startswith("cpu")
+        and not {"dtype", "torch_dtype"} & merged.keys()
+    ):
         # bfloat16 products fall back to slow code on most CPUs: 5 to 50 times slower.
         log.info("%s: no dtype given, float32 is taken on the CPU", name)
         merged["dtype"] = "float32"

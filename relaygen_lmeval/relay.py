@@ -89,7 +89,11 @@ class Relay:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Relay:
         """Load what the options of `--model_args` say."""
-        config = parse_config(options, model_options(), demo_path())
+        return cls.from_config(parse_options(options))
+
+    @classmethod
+    def from_config(cls, config: RelayConfig) -> Relay:
+        """Load what a checked configuration says; the cues first, for they may be refused."""
         cue_file = load_cues(config)
         return cls(config, load_pair(config), cue_file)
 
@@ -266,9 +270,10 @@ class Relay:
         return prompts, n_tokens
 
     def _encode(self, role: Role, prompt: str) -> list[int]:
-        """As stock `hf` encodes the context of a generation."""
-        ids, _ = self.pair[role].tok_batch_encode([prompt])
-        return [int(i) for i in ids[0].tolist()]
+        """As stock `hf` encodes the context of a generation; an empty one gets a first token."""
+        model = self.pair[role]
+        ids, _ = model.tok_batch_encode([prompt])
+        return [int(i) for i in ids[0].tolist()] or [int(model.prefix_token_id)]
 
     def _closing(self) -> Piece:
         text = f"\n{self.think_end}\n\n"
@@ -298,6 +303,11 @@ class Relay:
 
     def _decode(self, ids: list[int]) -> str:
         return str(self.pair.large.tok_decode(ids))
+
+
+def parse_options(options: Mapping[str, Any]) -> RelayConfig:
+    """Check the options of `--model_args` against all that can be set."""
+    return parse_config(options, model_options(), demo_path())
 
 
 def make_policy(config: RelayConfig, cue_file: CueFile | None) -> Policy:

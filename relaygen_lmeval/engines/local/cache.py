@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from relaygen_lmeval.engines.local.compiled import varies
+
 BLOCK = 64  # storage and attention width grow in steps of this many tokens
 
 
@@ -118,11 +120,11 @@ class RowCache(Cache):
 def _storage(states: torch.Tensor, n_rows: int, width: int) -> torch.Tensor:
     _, heads, _, head_dim = states.shape
     # Zeros, for a masked weight of 0 times a stray NaN would be NaN.
-    return states.new_zeros(n_rows, heads, width, head_dim)
+    return varies(states.new_zeros(n_rows, heads, width, head_dim), 2)
 
 
 def _grown(old: torch.Tensor, width: int) -> torch.Tensor:
     n_rows, heads, capacity, head_dim = old.shape
     new = old.new_zeros(n_rows, heads, max(width, capacity + capacity // 2), head_dim)
     new[:, :, :capacity] = old
-    return new
+    return varies(new, 2)

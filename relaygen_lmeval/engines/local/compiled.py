@@ -9,6 +9,12 @@ import torch
 Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
+def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """Tell the compiler that this size changes between steps; returns the tensor."""
+    torch._dynamo.maybe_mark_dynamic(tensor, dim)  # type: ignore[no-untyped-call]
+    return tensor
+
+
 def compiled_step(step: Step) -> Step:
     """Compile a step `(ids [n, 1], starts [n], columns [width]) -> logits [n, V]`.
 
@@ -20,10 +26,10 @@ def compiled_step(step: Step) -> Step:
 
     def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         columns = columns.clone()  # a view's length would be taken for its owner's
-        torch._dynamo.mark_dynamic(columns, 0)
+        varies(columns, 0)
         if len(ids) > 1:
-            torch._dynamo.mark_dynamic(ids, 0)
-            torch._dynamo.mark_dynamic(starts, 0)
+            varies(ids, 0)
+            varies(starts, 0)
         logits: torch.Tensor = run(ids, starts, columns)
         return logits
 

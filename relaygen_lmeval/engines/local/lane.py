@@ -109,14 +109,15 @@ class Lane:
         return rows
 
     def step(self) -> list[Row]:
-        """Begin what arrived, write one token in every row; returns the rows that are done."""
-        arrived, self._arrived = self._arrived, []
-        for group in _groups(arrived):
-            self._catch_up(group)
-        self._rows += [row for row in arrived if row.chunk is None]
-        if self._rows and not arrived:
+        """Begin what arrived, or write one token in every row; returns the rows that are done."""
+        if self._arrived:
+            for group in _groups(self._arrived):
+                self._catch_up(group)
+            self._rows += self._arrived
+            self._arrived = []
+        elif self._rows:
             self._decode()
-        done = [row for row in (*self._rows, *arrived) if row.chunk is not None]
+        done = [row for row in self._rows if row.chunk is not None]
         self._rows = [row for row in self._rows if row.chunk is None]
         return done
 
