@@ -76,6 +76,7 @@ class RelayLM(LM):
             return []
         labels = _labels(requests)
         relayed = [self._request(i, r, labels[i]) for i, r in enumerate(requests)]
+        n_before = len(self._records)
         bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="relaying")
 
         def on_result(result: RelayResult) -> None:
@@ -87,7 +88,7 @@ class RelayLM(LM):
         try:
             results = self.relay.run(relayed, on_result)
         except RelayGenError as error:
-            raise self._failed(error, labels) from error
+            raise self._failed(error, len(self._records) - n_before, len(requests)) from error
         finally:
             bar.close()
         self._print_totals()
@@ -232,11 +233,8 @@ class RelayLM(LM):
             "versions": versions(),
         }
 
-    def _failed(self, error: RelayGenError, labels: list[Label]) -> RelayGenError:
-        n_done = len(self._records)
-        message = (
-            f"{error} ({n_done} of {len(labels)} finished requests are in {self._journal.path})"
-        )
+    def _failed(self, error: RelayGenError, n_done: int, n: int) -> RelayGenError:
+        message = f"{error} ({n_done} of {n} finished requests are in {self._journal.path})"
         self._journal.write_failure(message)
         return type(error)(message)
 

@@ -11,7 +11,7 @@ Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     """Tell the compiler that this size changes between steps; returns the tensor."""
-    torch._dynamo.maybe_mark_dynamic(tensor, dim)  # type: ignore[no-untyped-call]
+    torch._dynamo.maybe_mark_dynamic(tensor, dim)
     return tensor
 
 
