@@ -27,7 +27,14 @@ from relaygen_lmeval.pair import Pair, load_pair
 from relaygen_lmeval.relay import Relay, load_cues, parse_options
 
 HF = "hf"
-POLICIES = ("large", "relay", "small")
+# Contestants beside it: policy, and whether the decode step is compiled.
+OURS = {
+    "large": ("large", "off"),
+    "relay": ("relay", "off"),
+    "small": ("small", "off"),
+    "large, compiled": ("large", "on"),
+    "relay, compiled": ("relay", "on"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,10 @@ def _bench_batch(
     max_gen_toks: int,
     step_s: dict[str, float],
 ) -> dict[str, Any]:
-    relays = {name: _relay(config, pair, name, size) for name in POLICIES}
+    relays = {
+        name: _relay(replace(config, policy=policy, compile=compiled, batch_size=size), pair)
+        for name, (policy, compiled) in OURS.items()
+    }
     contestants: dict[str, Contestant] = {
         HF: lambda: _run_hf(pair, prompts, size, max_gen_toks),
         **{name: _runner(relay, prompts, max_gen_toks) for name, relay in relays.items()},
@@ -113,8 +123,7 @@ def _bench_batch(
     return {name: _figures(name, rounds, step_s if size == 1 else {}) for name in contestants}
 
 
-def _relay(config: RelayConfig, pair: Pair, policy: str, size: int) -> Relay:
-    config = replace(config, policy=policy, batch_size=size)
+def _relay(config: RelayConfig, pair: Pair) -> Relay:
     return Relay(config, pair, load_cues(config))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from relaygen_lmeval.core.latency import latency_of
-from relaygen_lmeval.core.types import RelayResult, Role, Segment
+from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.errors import JournalError
 
 SCHEMA = 1
@@ -102,6 +102,7 @@ def record_of(result: RelayResult, label: Label, *, origin_s: float) -> dict[str
         "doc_id": label.doc_id,
         "repeat": label.repeat,
         "seed": request.sampling.seed,
+        "prompts": _prompts(request),
         "prompt_tokens": {r.value: len(p.token_ids) for r, p in request.prompts.items()},
         "max_tokens": request.max_tokens,
         "max_answer_tokens": request.max_answer_tokens,
@@ -161,6 +162,12 @@ def _segment(segment: Segment) -> dict[str, Any]:
         "decode_s": _s(timing.decode_s),
         "token_ids": list(segment.token_ids),
     }
+
+
+def _prompts(request: RelayRequest) -> dict[str, str]:
+    """What each model read; the small model's only where it differs."""
+    large, small = (request.prompts[role].text for role in Role)
+    return {"large": large} if small == large else {"large": large, "small": small}
 
 
 def _s(seconds: float) -> float:

@@ -225,6 +225,7 @@ class Relay:
             n_rows=self.config.n_rows,
             cues=self.policy.cues,
             shares_ids=self.pair.shares_ids,
+            compiled=self.config.compile == "on",
         )
         pacer = self._pacers.setdefault(str(model.device), Pacer())
         return LocalEngine(lane, pacer)

@@ -64,7 +64,7 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
         self.width = width
-        if self.keys is not None and self.values is not None and width > self.keys.shape[2]:
+        if self.keys is not None and self.values is not None and width >= self.keys.shape[2]:
             self.keys, self.values = _grown(self.keys, width), _grown(self.values, width)
 
     def swap(self, a: int, b: int, length: int) -> None:
@@ -119,12 +119,14 @@ class RowCache(Cache):
 
 def _storage(states: torch.Tensor, n_rows: int, width: int) -> torch.Tensor:
     _, heads, _, head_dim = states.shape
-    # Zeros, for a masked weight of 0 times a stray NaN would be NaN.
-    return varies(states.new_zeros(n_rows, heads, width, head_dim), 2)
+    # Zeros, for a masked weight of 0 times a stray NaN would be NaN. One block more than is
+    # needed: where all is in use the view is contiguous, and the compiler makes a program of
+    # its own for that.
+    return varies(states.new_zeros(n_rows, heads, width + BLOCK, head_dim), 2)
 
 
 def _grown(old: torch.Tensor, width: int) -> torch.Tensor:
     n_rows, heads, capacity, head_dim = old.shape
-    new = old.new_zeros(n_rows, heads, max(width, capacity + capacity // 2), head_dim)
+    new = old.new_zeros(n_rows, heads, max(width, capacity + capacity // 2) + BLOCK, head_dim)
     new[:, :, :capacity] = old
     return varies(new, 2)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from relaygen_lmeval.engines.local.cache import RowCache, blocks
+from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks
 from relaygen_lmeval.engines.local.compiled import compiled_step
 from relaygen_lmeval.errors import EngineError
 
@@ -108,7 +108,10 @@ class RaggedForward:
         self._float_mask = model.config._attn_implementation == "eager"
         self._slots: list[Track | None] = [None] * n_rows
         self._columns = torch.arange(0)
-        self._decode = compiled_step(self._step) if compiled else self._step
+        self._decode = self._step
+        if compiled:
+            self._decode = compiled_step(self._step)
+            self._warm_up(min(2, n_rows))
 
     def feed(self, feeds: list[Feed]) -> torch.Tensor:
         """Read at least one token a row; returns logits of the next, `[len(feeds), V]`."""
@@ -128,6 +131,17 @@ class RaggedForward:
         if track.slot >= 0:
             self._slots[track.slot] = None
             track.slot = -1
+
+    @torch.inference_mode()
+    def _warm_up(self, n_rows: int) -> None:
+        """Have the compiler make its programs before anybody waits for a text."""
+        log.info("compiling the decode step of %s", type(self._model).__name__)
+        tracks = [Track([]) for _ in range(n_rows)]
+        for company in (tracks[:1], tracks):
+            for length in (BLOCK - 2, 1, BLOCK, 1):  # a step in one block, and one in three
+                self.feed([Feed(track, [0] * length) for track in company])
+        for track in tracks:
+            self.release(track)
 
     def _feed_head(self, feed: Feed, most: int) -> Feed:
         """Read all but the last `most` tokens of a long text, so memory stays bounded."""

@@ -49,6 +49,7 @@ class Lane:
         n_rows: How many requests may be held at once.
         cues: What ends its turns where they ask for cues.
         shares_ids: Whether the partner's token ids mean the same here; else its text is read.
+        compiled: Whether the model's steps are compiled, here and now.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class Lane:
         n_rows: int,
         cues: CueTable | None = None,
         shares_ids: bool = True,
+        compiled: bool = False,
     ) -> None:
         self.role = role
         self.step_s = 0.0  # time of a recent decode step, seconds
         self._tokenizer = tokenizer
-        self._forward: Forward = make_forward(model, n_rows)
+        self._forward: Forward = make_forward(model, n_rows, compiled=compiled)
         self._cues = cues
         self._shares_ids = shares_ids
         self._eos = eos_ids(model, tokenizer)
