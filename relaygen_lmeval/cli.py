@@ -32,10 +32,7 @@ def evaluate(context: typer.Context) -> None:
     from relaygen_lmeval._hook import install
 
     install()
-    arguments = context.args
-    if not any(a == "--model" or a.startswith(("--model=", "--config")) for a in arguments):
-        arguments = ["--model", "relaygen", *arguments]
-    sys.argv = ["lm_eval", *arguments]
+    sys.argv = ["lm_eval", *_with_model(context.args)]
     cli_evaluate()
 
 
@@ -91,6 +88,15 @@ def bench(
     if json_file:
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     Console().print(bench_table(report))
+
+
+def _with_model(arguments: list[str]) -> list[str]:
+    """Name the model where the user, running an evaluation, has not."""
+    if arguments[:1] in (["ls"], ["validate"]):
+        return arguments
+    run = arguments[:1] if arguments[:1] == ["run"] else []
+    named = any(a == "--model" or a.startswith(("--model=", "--config")) for a in arguments)
+    return arguments if named else [*run, "--model", "relaygen", *arguments[len(run) :]]
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 # Imported for its effect: lm_eval adds its own models only while none is registered.
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _BUDGET_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 _SAMPLING_NAMES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_COMMANDS = ("lm_eval", "lm-eval", "relaygen")
 # Settings of other decoders that change nothing at these values.
 _NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "use_cache": True, "num_beam_groups": 1}
 
@@ -55,6 +57,7 @@ class RelayLM(LM):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
+        _say_errors_in_one_line()
         if isinstance(size := options.get("batch_size"), str) and size.isdigit():
             options["batch_size"] = int(size)
         options.setdefault("batch_size", 1)
@@ -65,8 +68,9 @@ class RelayLM(LM):
         self._large = self.relay.pair.large
         self._small_prompts: dict[str, str] = {}
         self._records: list[Mapping[str, Any]] = []
+        self._header = self._describe()
         self._journal = Journal(
-            folder, self._header(), rank=self.rank if self.world_size > 1 else None
+            folder, self._header, rank=self.rank if self.world_size > 1 else None
         )
         log.info("journal: %s", self._journal.path)
 
@@ -173,7 +177,7 @@ class RelayLM(LM):
         return {
             **self._large.get_model_info(),
             "relay": {
-                **self._header(),
+                **self._header,
                 "journal": str(self._journal.path),
                 "totals": self.totals(),
             },
@@ -214,7 +218,7 @@ class RelayLM(LM):
     def _eos_text(self) -> str:
         return str(self._large.tok_decode([self._large.eot_token_id], skip_special_tokens=False))
 
-    def _header(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         relay = self.relay
         names = {Role.LARGE: relay.config.pretrained, Role.SMALL: relay.config.small}
         roles = [role for role, name in names.items() if name is not None]
@@ -242,6 +246,22 @@ class RelayLM(LM):
         if self.rank == 0:
             title = f"relaygen, policy {self.relay.policy.name}: {self._journal.path}"
             Console(file=sys.stderr).print(totals_table(self.totals(), title))
+
+
+def _say_errors_in_one_line() -> None:
+    """Under the `lm_eval` command our errors need no traceback; any other error keeps its own."""
+    command = Path(sys.argv[0])
+    if command.stem not in _COMMANDS and command.parent.name != "lm_eval":
+        return
+    other = sys.excepthook
+
+    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, RelayGenError):
+            sys.stderr.write(f"relaygen: {error}\n")
+        else:
+            other(kind, error, trace)
+
+    sys.excepthook = say
 
 
 def log_dir(config: RelayConfig) -> Path:

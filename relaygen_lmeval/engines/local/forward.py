@@ -15,7 +15,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks
-from relaygen_lmeval.engines.local.compiled import compiled_step
+from relaygen_lmeval.engines.local.compiled import Step, compiled_step
 from relaygen_lmeval.errors import EngineError
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class RaggedForward:
         self._float_mask = model.config._attn_implementation == "eager"
         self._slots: list[Track | None] = [None] * n_rows
         self._columns = torch.arange(0)
-        self._decode = self._step
+        self._decode: Step = self._step
         if compiled:
             self._decode = compiled_step(self._step)
             self._warm_up(min(2, n_rows))

@@ -97,13 +97,16 @@ class Lane:
         self._arrived.append(row)
         return row
 
-    def release(self, seq_id: int) -> None:
-        """Forget a request, and what it was writing."""
+    def release(self, seq_id: int) -> list[Row]:
+        """Forget a request; returns the rows that were being written for it."""
         track = self._tracks.pop(seq_id, None)
-        if track:
-            self._rows = [row for row in self._rows if row.track is not track]
-            self._arrived = [row for row in self._arrived if row.track is not track]
-            self._forward.release(track)
+        if track is None:
+            return []
+        dropped = [row for row in (*self._rows, *self._arrived) if row.track is track]
+        self._rows = [row for row in self._rows if row.track is not track]
+        self._arrived = [row for row in self._arrived if row.track is not track]
+        self._forward.release(track)
+        return dropped
 
     def clear(self) -> list[Row]:
         """Give up all rows, after a failure; returns them."""

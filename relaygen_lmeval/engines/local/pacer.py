@@ -42,7 +42,7 @@ class Pacer:
 
     def release(self, lane: Lane, seq_id: int) -> None:
         """Forget a request, in the thread that knows it."""
-        self._jobs.put(lambda: lane.release(seq_id))
+        self._jobs.put(lambda: self._release(lane, seq_id))
 
     def close(self) -> None:
         """End the thread after the step it is in."""
@@ -85,6 +85,10 @@ class Pacer:
             self._waiting[lane.take(turn)] = future
         except Exception as error:  # noqa: BLE001  it belongs to whoever awaits the turn
             _settle(future, error)
+
+    def _release(self, lane: Lane, seq_id: int) -> None:
+        for row in lane.release(seq_id):  # its request was given up: nobody waits any more
+            self._waiting.pop(row, None)
 
     def _step(self, lane: Lane) -> None:
         try:
