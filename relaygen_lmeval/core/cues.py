@@ -56,8 +56,12 @@ class CueTable:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
+        if not self.cues:
+            return re.compile(r"(?!)")
         by_length = sorted(self.cues, key=lambda cue: (-len(cue), cue))
-        return re.compile("|".join(self._alternative(cue) for cue in by_length) or r"(?!)")
+        # A look at the first character spares trying every cue at every position.
+        first = "".join(sorted({re.escape(cue[0]) for cue in self.cues}))
+        return re.compile(f"(?=[{first}])(?:{'|'.join(map(self._alternative, by_length))})")
 
     @cached_property
     def _prefixes(self) -> frozenset[str]:
