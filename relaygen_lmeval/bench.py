@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -24,22 +25,18 @@ from relaygen_lmeval.demo.problems import prompt
 from relaygen_lmeval.engines.local.floor import bare_step_s
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.pair import Pair, load_pair
+from relaygen_lmeval.provenance import versions
 from relaygen_lmeval.relay import Relay, load_cues, parse_options
 
 HF = "hf"
 # Contestants beside it: policy, and whether the decode step is compiled.
-OURS = {
-    "large": ("large", "off"),
-    "relay": ("relay", "off"),
-    "small": ("small", "off"),
-    "large, compiled": ("large", "on"),
-    "relay, compiled": ("relay", "on"),
-}
+PLAIN = {name: (name, "off") for name in ("large", "relay", "small")}
+COMPILED = {f"{name}, compiled": (name, "on") for name in ("large", "relay")}
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One contestant's way through all problems: seconds, tokens and texts."""
+    """One contestant's way through all problems."""
 
     wall_s: float
     n_tokens: int
@@ -47,7 +44,68 @@ class Round:
     results: list[RelayResult]
 
 
-Contestant = Callable[[], Round]
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is measured: a loaded pair on the same prompts.
+
+    Attributes:
+        config: Options of the pair.
+        pair: The models.
+        prompts: As the large model's chat template writes them.
+        max_gen_toks: Bound of generated tokens.
+        repeats: Measured rounds, after one to warm up.
+        step_s: Time of each model's bare compiled forward, seconds; empty: no floor.
+    """
+
+    config: RelayConfig
+    pair: Pair
+    prompts: list[str]
+    max_gen_toks: int
+    repeats: int
+    step_s: dict[Role, float]
+
+    def batch(self, size: int) -> dict[str, dict[str, Any]]:
+        """Figures of every contestant at one batch size."""
+        ours = {**PLAIN, **(COMPILED if self.step_s else {})}
+        relays = {name: self._relay(size, *kind) for name, kind in ours.items()}
+        contestants: dict[str, Callable[[], Round]] = {
+            HF: partial(self._run_hf, size),
+            **{name: partial(self._run, relay) for name, relay in relays.items()},
+        }
+        rounds: dict[str, list[Round]] = {name: [] for name in contestants}
+        for _ in range(1 + self.repeats):
+            for name, run in contestants.items():
+                rounds[name].append(run())
+        for relay in relays.values():
+            relay.close()
+        measured = {name: done[1:] for name, done in rounds.items()}
+        step_s = self.step_s if size == 1 else {}
+        return {name: _figures(measured[name], measured[HF], step_s) for name in contestants}
+
+    def _relay(self, size: int, policy: str, compiled: str) -> Relay:
+        config = replace(self.config, policy=policy, compile=compiled, batch_size=size)
+        return Relay(config, self.pair, load_cues(config))
+
+    def _run(self, relay: Relay) -> Round:
+        began = _now()
+        requests = [
+            relay.request(i, prompt, max_tokens=self.max_gen_toks)
+            for i, prompt in enumerate(self.prompts)
+        ]
+        results = relay.run(requests)
+        wall_s = _now() - began
+        n_tokens = sum(result.n_tokens for result in results)
+        return Round(wall_s, n_tokens, [result.text for result in results], results)
+
+    def _run_hf(self, size: int) -> Round:
+        large = self.pair.large
+        large.batch_size_per_gpu = size
+        kwargs = {"do_sample": False, "max_gen_toks": self.max_gen_toks, "until": []}
+        asked = [Instance("generate_until", {}, (p, dict(kwargs)), 0) for p in self.prompts]
+        began = _now()
+        texts = large.generate_until(asked, disable_tqdm=True)
+        wall_s = _now() - began
+        return Round(wall_s, sum(len(large.tok_encode(text)) for text in texts), texts, [])
 
 
 def run_bench(
@@ -57,99 +115,48 @@ def run_bench(
     batches: Sequence[int],
     repeats: int,
     max_gen_toks: int,
-    with_floor: bool,
+    compiled: bool,
 ) -> dict[str, Any]:
     """Measure; see `relaygen bench --help`.
 
     Returns:
-        `{"settings": .., "floor": .., "batches": {size: {contestant: figures}}}`; times in
+        `{"settings": .., "step_s": .., "batches": {size: {contestant: figures}}}`; times in
         seconds, ratios over stock `hf` of the same round.
     """
     config = parse_options(simple_parse_args_string(model_args))
     if config.small is None:
         raise ConfigError("bench compares the policies of a pair: name small= too")
     pair = load_pair(config)
+    step_s = {role: bare_step_s(pair[role].model) for role in Role} if compiled else {}
+    bench = Bench(config, pair, _prompts(pair, n), max_gen_toks, repeats, step_s)
+    return {
+        "settings": _settings(bench),
+        "step_s": {role.value: seconds for role, seconds in step_s.items()},
+        "batches": {size: bench.batch(size) for size in batches},
+    }
+
+
+def _prompts(pair: Pair, n: int) -> list[str]:
     questions = [prompt(str(row["question"])) for row in load_problems("test")[:n]]
-    relay = Relay(replace(config, policy="large"), pair, None)
-    prompts = [relay.template(question) for question in questions]
-    relay.close()
-    report: dict[str, Any] = {
-        "settings": {
-            "pretrained": config.pretrained,
-            "small": config.small,
-            "n": len(prompts),
-            "repeats": repeats,
-            "max_gen_toks": max_gen_toks,
-            "torch_threads": torch.get_num_threads(),
-            "device": str(pair.large.device),
-        },
-        "step_s": {},
-        "batches": {},
-    }
-    if with_floor:
-        report["step_s"] = {role.value: bare_step_s(pair[role].model) for role in Role}
-    for size in batches:
-        report["batches"][size] = _bench_batch(
-            config, pair, prompts, size, repeats, max_gen_toks, report["step_s"]
-        )
-    return report
-
-
-def _bench_batch(
-    config: RelayConfig,
-    pair: Pair,
-    prompts: list[str],
-    size: int,
-    repeats: int,
-    max_gen_toks: int,
-    step_s: dict[str, float],
-) -> dict[str, Any]:
-    relays = {
-        name: _relay(replace(config, policy=policy, compile=compiled, batch_size=size), pair)
-        for name, (policy, compiled) in OURS.items()
-    }
-    contestants: dict[str, Contestant] = {
-        HF: lambda: _run_hf(pair, prompts, size, max_gen_toks),
-        **{name: _runner(relay, prompts, max_gen_toks) for name, relay in relays.items()},
-    }
-    for run in contestants.values():
-        run()
-    rounds: dict[str, list[Round]] = {name: [] for name in contestants}
-    for _ in range(repeats):
-        for name, run in contestants.items():
-            rounds[name].append(run())
-    for relay in relays.values():
-        relay.close()
-    return {name: _figures(name, rounds, step_s if size == 1 else {}) for name in contestants}
-
-
-def _relay(config: RelayConfig, pair: Pair) -> Relay:
-    return Relay(config, pair, load_cues(config))
-
-
-def _runner(relay: Relay, prompts: list[str], max_gen_toks: int) -> Contestant:
-    def run() -> Round:
-        requests = [relay.request(i, p, max_tokens=max_gen_toks) for i, p in enumerate(prompts)]
-        began = _now()
-        results = relay.run(requests)
-        wall_s = _now() - began
-        n_tokens = sum(result.n_tokens for result in results)
-        return Round(wall_s, n_tokens, [result.text for result in results], results)
-
-    return run
-
-
-def _run_hf(pair: Pair, prompts: list[str], size: int, max_gen_toks: int) -> Round:
-    pair.large.batch_size_per_gpu = size
-    kwargs = {"do_sample": False, "max_gen_toks": max_gen_toks, "until": []}
-    instances = [
-        Instance("generate_until", {}, (p, dict(kwargs)), i) for i, p in enumerate(prompts)
+    if not pair.large.tokenizer.chat_template:
+        return questions
+    return [
+        str(pair.large.apply_chat_template([{"role": "user", "content": question}]))
+        for question in questions
     ]
-    began = _now()
-    texts = pair.large.generate_until(instances, disable_tqdm=True)
-    wall_s = _now() - began
-    n_tokens = sum(len(pair.large.tok_encode(text)) for text in texts)
-    return Round(wall_s, n_tokens, texts, [])
+
+
+def _settings(bench: Bench) -> dict[str, Any]:
+    return {
+        "pretrained": bench.config.pretrained,
+        "small": bench.config.small,
+        "n": len(bench.prompts),
+        "repeats": bench.repeats,
+        "max_gen_toks": bench.max_gen_toks,
+        "torch_threads": torch.get_num_threads(),
+        "device": str(bench.pair.large.device),
+        "versions": versions(),
+    }
 
 
 def _now() -> float:
@@ -158,32 +165,33 @@ def _now() -> float:
     return perf_counter()
 
 
-def _figures(name: str, rounds: dict[str, list[Round]], step_s: dict[str, float]) -> dict[str, Any]:
-    mine, stock = rounds[name], rounds[HF]
+def _figures(mine: list[Round], stock: list[Round], step_s: dict[Role, float]) -> dict[str, Any]:
+    first = mine[0]
     walls = [r.wall_s for r in mine]
-    ratios = [s.wall_s / m.wall_s for s, m in zip(stock, mine, strict=True)]
+    ratios = [theirs.wall_s / ours.wall_s for theirs, ours in zip(stock, mine, strict=True)]
+    same = sum(a == b for a, b in zip(first.texts, stock[0].texts, strict=True))
     figures: dict[str, Any] = {
         "wall_s": _spread(walls),
-        "n_tokens": mine[0].n_tokens,
-        "tokens_per_s": mine[0].n_tokens / median(walls),
+        "n_tokens": first.n_tokens,
+        "tokens_per_s": first.n_tokens / median(walls),
         "ratio": _spread(ratios),
-        "same_text_as_hf": sum(a == b for a, b in zip(mine[0].texts, stock[0].texts, strict=True)),
-        "repeats_itself": all(r.texts == mine[0].texts for r in mine),
+        "same_text_as_hf": same,
+        "repeats_itself": all(r.texts == first.texts for r in mine),
     }
-    if mine[0].results:
-        figures["share"] = sum(r.n_tokens_by(Role.LARGE) for r in mine[0].results) / max(
-            1, mine[0].n_tokens
-        )
-        if step_s:
-            figures["floor_s"] = _floor_s(mine[0].results, step_s)
-            figures["over_floor"] = _spread([wall / figures["floor_s"] for wall in walls])
+    if first.results and first.n_tokens:
+        n_large = sum(result.n_tokens_by(Role.LARGE) for result in first.results)
+        figures["share"] = n_large / first.n_tokens
+    if first.results and step_s:
+        floor_s = _floor_s(first.results, step_s)
+        figures["floor_s"] = floor_s
+        figures["over_floor"] = _spread([wall / floor_s for wall in walls])
     return figures
 
 
-def _floor_s(results: Sequence[RelayResult], step_s: dict[str, float]) -> float:
+def _floor_s(results: Sequence[RelayResult], step_s: dict[Role, float]) -> float:
     """What the bare forwards take: one a token, and one a segment to catch up, in seconds."""
     return sum(
-        step_s[segment.role.value] * (segment.n_tokens + 1)
+        step_s[segment.role] * (segment.n_tokens + 1)
         for result in results
         for segment in result.segments
         if segment.role

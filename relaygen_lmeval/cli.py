@@ -68,7 +68,7 @@ def bench(
     batch: Annotated[str, typer.Option(help="Batch sizes, with commas")] = "1,8",
     repeats: Annotated[int, typer.Option(help="Measured rounds, after one to warm up")] = 5,
     max_gen_toks: Annotated[int, typer.Option(help="Bound of generated tokens")] = 400,
-    floor: Annotated[bool, typer.Option(help="Measure the bare compiled forwards too")] = True,
+    compiled: Annotated[bool, typer.Option(help="Take compile=on along, and the floor")] = True,
     json_file: Annotated[
         Optional[Path],  # noqa: UP045  typer reads annotations on Python 3.10
         typer.Option("--json", help="Write all figures here"),
@@ -83,7 +83,7 @@ def bench(
         batches=[int(size) for size in batch.split(",")],
         repeats=repeats,
         max_gen_toks=max_gen_toks,
-        with_floor=floor,
+        compiled=compiled,
     )
     if json_file:
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

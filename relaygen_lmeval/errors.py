@@ -2,6 +2,8 @@
 
 ```text
 RelayGenError
+├── CalibrationError finding the cues of a pair
+│   └── TraceError   the texts that they are found in
 ├── ConfigError      an option, a model name or a combination of them
 ├── CueFileError     a file of `cues/`
 ├── EngineError      a model that could not be loaded or run
@@ -15,17 +17,27 @@ This module knows no other module of the package.
 from __future__ import annotations
 
 __all__ = [
+    "CalibrationError",
     "ConfigError",
     "CueFileError",
     "EngineError",
     "JournalError",
     "RelayGenError",
     "ServerError",
+    "TraceError",
 ]
 
 
 class RelayGenError(Exception):
     """The root of every error that this package raises on purpose."""
+
+
+class CalibrationError(RelayGenError):
+    """Cues cannot be found with what was given, or the result would overwrite another."""
+
+
+class TraceError(CalibrationError):
+    """Traces are missing, too few, or another model's."""
 
 
 class ConfigError(RelayGenError):

@@ -102,6 +102,7 @@ def record_of(result: RelayResult, label: Label, *, origin_s: float) -> dict[str
         "doc_id": label.doc_id,
         "repeat": label.repeat,
         "seed": request.sampling.seed,
+        "sampling": _sampling(request),
         "prompts": _prompts(request),
         "prompt_tokens": {r.value: len(p.token_ids) for r, p in request.prompts.items()},
         "max_tokens": request.max_tokens,
@@ -168,6 +169,11 @@ def _prompts(request: RelayRequest) -> dict[str, str]:
     """What each model read; the small model's only where it differs."""
     large, small = (request.prompts[role].text for role in Role)
     return {"large": large} if small == large else {"large": large, "small": small}
+
+
+def _sampling(request: RelayRequest) -> dict[str, float]:
+    """How tokens were chosen; the seed has a field of its own."""
+    return {name: value for name, value in asdict(request.sampling).items() if name != "seed"}
 
 
 def _s(seconds: float) -> float:

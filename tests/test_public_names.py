@@ -41,6 +41,8 @@ def test_error_tree_is_as_drawn():
     assert sorted(tree) == errors.__all__
     assert tree == {
         "RelayGenError": "Exception",
+        "CalibrationError": "RelayGenError",
+        "TraceError": "CalibrationError",
         "ConfigError": "RelayGenError",
         "CueFileError": "RelayGenError",
         "EngineError": "RelayGenError",
