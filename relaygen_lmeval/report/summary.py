@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from relaygen_lmeval.errors import RelayGenError
@@ -67,13 +68,14 @@ def summary_table(runs: Sequence[Run], baseline: str) -> Table:
         baseline: The policy that speedups are over: its mean E2E by the run's.
     """
     base = {run.task: run.totals.get("e2e_mean_s") for run in runs if run.policy == baseline}
-    table = Table()
-    for name in ("task", "policy", "metric"):
-        table.add_column(name)
-    for name in ("value ± stderr", "n", "E2E s", "tok/s", "share", f"over {baseline}"):
-        table.add_column(name, justify="right")
-    for run in runs:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("task", overflow="fold")
+    table.add_column("policy", no_wrap=True)
+    for name in ("metric ± stderr", "n", "E2E s", "tok/s", "share", f"over {baseline}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in sorted(runs, key=lambda run: run.task):
         table.add_row(*_cells(run, base.get(run.task)))
+    table.caption = ", ".join(sorted({f"{run.task}: {run.metric}" for run in runs}))
     return table
 
 
@@ -83,7 +85,6 @@ def _cells(run: Run, base_s: float | None) -> list[str]:
     return [
         run.task,
         run.policy,
-        run.metric,
         value,
         str(run.n),
         _number(e2e_s, "{:.3f}"),

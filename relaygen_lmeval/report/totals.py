@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 Record = Mapping[str, Any]
@@ -18,7 +19,6 @@ COLUMNS = {
     "e2e_p50_s": "p50",
     "e2e_p95_s": "p95",
     "tokens_per_s": "tok/s",
-    "tokens_mean": "tokens",
     "share": "share",
     "handoffs_per_1000": "h/1000",
     "unfinished": "cut",
@@ -68,10 +68,10 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
 
 def totals_table(by_task: Mapping[str, Mapping[str, float]], title: str) -> Table:
     """The totals for a terminal."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("task")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("task", overflow="fold")
     for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for task, values in by_task.items():
         table.add_row(task or "-", *(_cell(values[name]) for name in COLUMNS))
     return table

@@ -63,7 +63,7 @@ def test_a_request_without_tokens_has_no_share():
 
 def test_the_table_fits_a_terminal():
     shown = StringIO()
-    Console(file=shown, width=100).print(
+    Console(file=shown, width=80).print(
         totals_table(totals_by_task([record("relaygen_arithmetic")]), "title")
     )
 
