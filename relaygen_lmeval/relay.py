@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from relaygen_lmeval.config import RelayConfig, check_budget, parse_config
+from relaygen_lmeval.config import RelayConfig, parse_config
 from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.policies import Policy
@@ -67,6 +67,7 @@ class Relay:
         self.policy = make_policy(config, cue_file)
         self.think_start, self.think_end = self._think_marks()
         self._pacers: dict[str, Pacer] = {}
+        self._lowered = False  # the warning is given once
         self._engines = {role: self._engine(role) for role in self.policy.roles}
 
     @classmethod
@@ -251,24 +252,28 @@ class Relay:
     ) -> tuple[dict[Role, Piece], int]:
         """Both prompts and the budget, so that all fits the models' lengths."""
         longest = min(self.pair[role].max_length for role in self.policy.roles)
-        wanted = max_tokens or self.config.max_gen_toks
         ids = self._encode(Role.LARGE, prompt)
-        if wanted is None:
-            n_tokens = PLAIN_MAX_GEN_TOKS if thinks is False else THINKING_MAX_GEN_TOKS
-            n_tokens = max(min(n_tokens, longest - len(ids)), min(n_tokens, longest // 2))
-        elif wanted >= longest:
-            raise ConfigError(
-                f"max_gen_toks={wanted} leaves no room for a prompt in max_length={longest}: "
-                "lower the first, or raise max_length if the models can"
-            )
-        else:
-            n_tokens = wanted
+        n_tokens = self._budget(max_tokens or self.config.max_gen_toks, thinks, longest, len(ids))
         prompts = {Role.LARGE: _left(prompt, ids, longest - n_tokens)}
         prompts[Role.SMALL] = prompts[Role.LARGE]
         if not self.pair.shares_ids:
             small_ids = self._encode(Role.SMALL, small_prompt)
             prompts[Role.SMALL] = _left(small_prompt, small_ids, longest - n_tokens)
         return prompts, n_tokens
+
+    def _budget(self, wanted: int | None, thinks: bool | None, longest: int, n_prompt: int) -> int:
+        """Tokens to generate; a budget that no prompt fits beside is lowered to what is there."""
+        if wanted is not None and wanted < longest:
+            return wanted  # as stock `hf`, which then cuts a prompt that is too long
+        if wanted is not None and not self._lowered:
+            self._lowered = True
+            log.warning(
+                "max_gen_toks=%d does not fit into max_length=%d: what the prompt leaves is used",
+                wanted,
+                longest,
+            )
+        most = wanted or (PLAIN_MAX_GEN_TOKS if thinks is False else THINKING_MAX_GEN_TOKS)
+        return min(most, max(longest - n_prompt, longest // 2))
 
     def _encode(self, role: Role, prompt: str) -> list[int]:
         """As stock `hf` encodes the context of a generation; an empty one gets a first token."""
@@ -283,7 +288,12 @@ class Relay:
 
     def _answer_tokens(self, n_tokens: int, n_closing: int) -> int:
         wanted = self.config.max_answer_toks or max(1, min(1024, n_tokens // 4))
-        check_budget(n_tokens - n_closing, wanted)
+        if n_tokens - n_closing - wanted < 1:
+            raise ConfigError(
+                f"max_gen_toks={n_tokens} is too little for a model that thinks: max_answer_toks="
+                f"{wanted} and closing the reasoning ({n_closing}) leave nothing for it; raise "
+                "max_gen_toks (--gen_kwargs), lower max_answer_toks or set enable_thinking=False"
+            )
         return wanted
 
     def _read(self, result: RelayResult) -> RelayResult:

@@ -81,11 +81,14 @@ def test_different_settings_in_one_call(lm, questions):
         instance(lm, questions[0], temperature=0.0, do_sample=True),
     ]
 
-    whole, stopped, short, zero = lm.generate_until(requests, disable_tqdm=True)
+    n_before = len(records(lm))
+    whole, stopped, _, zero = lm.generate_until(requests, disable_tqdm=True)
 
     assert stopped == whole.split("boxed")[0]
-    assert short != whole
     assert zero == whole
+    [short] = [r for r in records(lm)[n_before:] if r["max_tokens"] == 60]
+    assert short["n_tokens"] <= 60
+    assert short["flags"] == ["reasoning_closed"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_different_settings_in_one_call(lm, questions):
     [
         ({"num_beams": 4}, "num_beams=4 is not supported"),
         ({"typical_p": 0.9}, "typical_p=0.9 is not supported"),
-        ({"max_gen_toks": 100_000}, "task 'task', document 5: max_gen_toks=100000 leaves no room"),
+        ({"max_gen_toks": 5}, "task 'task', document 5: max_gen_toks=5 is too little"),
     ],
 )
 def test_settings_that_cannot_be_followed_name_the_request(lm, questions, kwargs, said):

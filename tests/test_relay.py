@@ -242,16 +242,20 @@ def test_no_prompts_give_no_results(make_relay):
     assert make_relay().generate([]) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"max_tokens": 5000}, "max_gen_toks=5000 leaves no room"),
-        ({"max_tokens": 20}, "max_answer_toks=40 leaves nothing"),
-    ],
-)
-def test_budgets_that_leave_no_room(make_relay, options, said):
-    with pytest.raises(ConfigError, match=said):
-        make_relay(max_answer_toks=40).request(0, "Q", **options)
+def test_an_answer_that_leaves_no_room_for_the_reasoning(make_relay):
+    with pytest.raises(ConfigError, match="max_gen_toks=20 is too little"):
+        make_relay(max_answer_toks=40).request(0, "Q", max_tokens=20)
+
+
+def test_a_budget_beyond_the_models_length_is_lowered_with_a_warning(make_relay, pair, caplog):
+    relay = make_relay(policy="large")
+
+    requests = [relay.request(i, "What is 2 + 2?", max_tokens=32_768) for i in range(2)]
+
+    for request in requests:
+        n_prompt = len(request.prompts[Role.LARGE].token_ids)
+        assert request.max_tokens + n_prompt == pair.large.max_length
+    assert caplog.text.count("does not fit into max_length") == 1
 
 
 def test_in_a_running_event_loop(make_relay, questions):
