@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.utils import simple_parse_args_string
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from relaygen_lmeval.config import RelayConfig
@@ -89,7 +90,7 @@ class Bench:
     def _run(self, relay: Relay) -> Round:
         began = _now()
         requests = [
-            relay.request(i, prompt, max_tokens=self.max_gen_toks)
+            relay.requests.make(i, prompt, max_tokens=self.max_gen_toks)
             for i, prompt in enumerate(self.prompts)
         ]
         results = relay.run(requests)
@@ -207,14 +208,15 @@ def bench_table(report: dict[str, Any]) -> Table:
     settings = report["settings"]
     table = Table(
         title=f"{settings['n']} problems, {settings['repeats']} rounds, {settings['device']}, "
-        f"{settings['torch_threads']} threads",
+        f"{settings['torch_threads']} threads; median (least-most)",
         title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("batch", justify="right")
-    table.add_column("what")
-    headings = ("tok/s", "times hf (min-max)", "share", "over floor (min-max)", "text = hf")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    table.add_column("what", no_wrap=True)
+    for heading in ("tok/s", "times hf", "share", "over floor", "text = hf"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for size, contestants in report["batches"].items():
         for name, figures in contestants.items():
             table.add_row(str(size), name, *_cells(figures, settings["n"]))

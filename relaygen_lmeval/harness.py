@@ -190,7 +190,7 @@ class RelayLM(LM):
     def _request(self, seq_id: int, instance: Instance, label: Label) -> RelayRequest:
         context, gen_kwargs = instance.args
         try:
-            return self.relay.request(
+            return self.relay.requests.make(
                 seq_id,
                 context,
                 small_prompt=self._small_prompts.get(context),
@@ -213,7 +213,7 @@ class RelayLM(LM):
         given = {name: kwargs[name] for name in _SAMPLING_NAMES if kwargs.get(name) is not None}
         seed = kwargs.get("seed")
         base = self.relay.config.seed if seed is None else seed
-        return replace(self.relay.defaults(), **given, seed=request_seed(int(base), label))
+        return replace(self.relay.requests.defaults(), **given, seed=request_seed(int(base), label))
 
     def _eos_text(self) -> str:
         return str(self._large.tok_decode([self._large.eot_token_id], skip_special_tokens=False))

@@ -126,9 +126,9 @@ def test_a_sampled_run_repeats_itself_at_any_batch_size_and_order(make_relay, qu
     questions = questions[:12]
     relay = make_relay(policy="relay", batch_size=1)
     requests = [
-        relay.request(
+        relay.requests.make(
             i,
-            relay.template(q),
+            relay.requests.template(q),
             max_tokens=MAX_TOKENS,
             sampling=replace(SAMPLED, seed=SAMPLED.seed + i),
         )
@@ -145,7 +145,7 @@ def test_a_sampled_run_repeats_itself_at_any_batch_size_and_order(make_relay, qu
 
 def test_a_repetition_penalty_equals_stock_generate(make_relay, pair, questions):
     relay = make_relay(policy="large")
-    prompt = relay.template(questions[0])
+    prompt = relay.requests.template(questions[0])
     ids = pair.large.tokenizer(prompt, return_tensors="pt").input_ids
     wanted = pair.large.model.generate(
         ids, max_new_tokens=60, do_sample=False, repetition_penalty=1.3, pad_token_id=0
@@ -186,9 +186,9 @@ def test_until_stops_the_answer_and_not_the_reasoning(make_relay, questions):
 
 def test_without_thinking_the_answer_comes_at_once(make_relay):
     relay = make_relay(policy="large", think_end_token=None)
-    prompt = relay.template("What is 2 + 2?") + "<think>\n\n</think>\n\n"
+    prompt = relay.requests.template("What is 2 + 2?") + "<think>\n\n</think>\n\n"
 
-    request = relay.request(0, prompt, max_tokens=50)
+    request = relay.requests.make(0, prompt, max_tokens=50)
 
     assert request.thinks is False
     assert request.max_answer_tokens == 0
@@ -199,19 +199,19 @@ def test_without_thinking_the_answer_comes_at_once(make_relay):
     [("Q", None), ("Q<think>\n", True), ("Q<think>\n\n</think>\n\n", False)],
 )
 def test_the_prompt_says_whether_the_reasoning_is_open(make_relay, prompt, wanted):
-    assert make_relay(policy="large").request(0, prompt).thinks is wanted
+    assert make_relay(policy="large").requests.make(0, prompt).thinks is wanted
 
 
 def test_a_named_end_of_thinking_means_that_the_model_thinks(make_relay, pair):
     token = pair.large.tokenizer.convert_tokens_to_ids("</think>")
     for mark in ("</think>", token):
         relay = make_relay(policy="large", think_end_token=mark)
-        assert relay.request(0, "Q").thinks is True
-        assert relay.think_end == "</think>"
+        assert relay.requests.make(0, "Q").thinks is True
+        assert relay.requests.think_end == "</think>"
 
 
 def test_a_thinking_model_is_not_cut_at_256(make_relay, pair):
-    request = make_relay(policy="large").request(0, "Q")
+    request = make_relay(policy="large").requests.make(0, "Q")
 
     assert request.max_tokens > 0.9 * pair.large.max_length
     assert 1000 < request.max_answer_tokens <= 1024
@@ -221,7 +221,7 @@ def test_a_prompt_that_is_too_long_loses_its_beginning(make_relay, pair, caplog)
     prompt = "Ana has 12 books. " * 2000
     relay = make_relay(policy="large")
 
-    request = relay.request(0, prompt, max_tokens=100)
+    request = relay.requests.make(0, prompt, max_tokens=100)
 
     ids = request.prompts[Role.LARGE].token_ids
     assert len(ids) == pair.large.max_length - 100
@@ -232,7 +232,7 @@ def test_a_prompt_that_is_too_long_loses_its_beginning(make_relay, pair, caplog)
 def test_an_empty_prompt_begins_with_the_models_first_token(make_relay, pair):
     relay = make_relay(policy="large")
 
-    request = relay.request(0, "", max_tokens=20)
+    request = relay.requests.make(0, "", max_tokens=20)
 
     assert request.prompts[Role.LARGE].token_ids == (pair.large.prefix_token_id,)
     assert 0 < relay.run([request])[0].n_tokens <= 20
@@ -244,13 +244,13 @@ def test_no_prompts_give_no_results(make_relay):
 
 def test_an_answer_that_leaves_no_room_for_the_reasoning(make_relay):
     with pytest.raises(ConfigError, match="max_gen_toks=20 is too little"):
-        make_relay(max_answer_toks=40).request(0, "Q", max_tokens=20)
+        make_relay(max_answer_toks=40).requests.make(0, "Q", max_tokens=20)
 
 
 def test_a_budget_beyond_the_models_length_is_lowered_with_a_warning(make_relay, pair, caplog):
     relay = make_relay(policy="large")
 
-    requests = [relay.request(i, "What is 2 + 2?", max_tokens=32_768) for i in range(2)]
+    requests = [relay.requests.make(i, "What is 2 + 2?", max_tokens=32_768) for i in range(2)]
 
     for request in requests:
         n_prompt = len(request.prompts[Role.LARGE].token_ids)
