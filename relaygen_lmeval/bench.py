@@ -213,9 +213,9 @@ def bench_table(report: dict[str, Any]) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("batch", justify="right")
+    table.add_column("batch", justify="right", no_wrap=True)
     table.add_column("what", no_wrap=True)
-    for heading in ("tok/s", "times hf", "share", "over floor", "text = hf"):
+    for heading in ("tok/s", "times hf", "share", "over floor", "= hf"):
         table.add_column(heading, justify="right", no_wrap=True)
     for size, contestants in report["batches"].items():
         for name, figures in contestants.items():
