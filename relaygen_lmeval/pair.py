@@ -157,12 +157,10 @@ def _check_architecture(name: str, config: Any) -> None:
 
 def _load(name: str, options: Mapping[str, Any], config: RelayConfig) -> HFLM:
     merged = dict(options)
-    if not torch.cuda.is_available():
-        merged.setdefault("device", "cpu")  # HFLM alone takes its default "cuda" at its word
-    if (
-        str(merged.get("device", "")).startswith("cpu")
-        and not {"dtype", "torch_dtype"} & merged.keys()
-    ):
+    if str(merged.get("device", "cuda")).startswith("cuda") and not torch.cuda.is_available():
+        merged["device"] = "cpu"  # what the harness's own default comes to without CUDA
+    on_cpu = str(merged.get("device", "")).startswith("cpu")
+    if on_cpu and not {"dtype", "torch_dtype"} & merged.keys():
         # bfloat16 products fall back to slow code on most CPUs: 5 to 50 times slower.
         log.info("%s: no dtype given, float32 is taken on the CPU", name)
         merged["dtype"] = "float32"

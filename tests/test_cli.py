@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from relaygen_lmeval.cli import _with_model, app
@@ -72,6 +73,8 @@ def test_the_stock_command_scores_the_embedded_task(tmp_path):
     [file] = tmp_path.rglob("results*.json")
     config = json.loads(file.read_text())["config"]
     assert config["relay"]["totals"]["relaygen_arithmetic"]["n"] == 3
+    if not torch.cuda.is_available():  # the harness asks for cuda where the user asks for nothing
+        assert {model["dtype"] for model in config["relay"]["models"]} == {"torch.float32"}
     assert len(list((tmp_path / "relaygen_logs").rglob("journal.jsonl"))) == 1
     [run] = read_runs([tmp_path])
     assert (run.task, run.policy, run.n) == ("relaygen_arithmetic", "relay", 3)
