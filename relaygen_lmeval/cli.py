@@ -99,6 +99,154 @@ def _with_model(arguments: list[str]) -> list[str]:
     return arguments if named else [*run, "--model", "relaygen", *arguments[len(run) :]]
 
 
+@app.command()
+def calibrate(
+    output: Annotated[Path, typer.Option(help="Cue file to write, .json; pictures go beside it")],
+    model_args: Annotated[
+        str, typer.Option("--model_args", help="As for lm_eval; empty: the embedded pair")
+    ] = "",
+    tasks: Annotated[str, typer.Option(help="Generative tasks to reason on, with commas")] = "",
+    limit: Annotated[Optional[int], typer.Option(help="Documents of each task")] = None,  # noqa: UP045
+    repeats: Annotated[int, typer.Option(help="Sampled traces of each document")] = 4,
+    batch_size: Annotated[int, typer.Option("--batch_size", help="Traces under way at once")] = 8,
+    num_fewshot: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--num_fewshot", help="Examples in the prompt; default: as the task says"),
+    ] = None,
+    apply_chat_template: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option(
+            "--apply_chat_template/--no-apply_chat_template",
+            help="Default: where the large model has one",
+        ),
+    ] = None,
+    gen_kwargs: Annotated[
+        str,
+        typer.Option(
+            "--gen_kwargs", help="Default: do_sample=True,temperature=0.6,top_p=0.95,top_k=20"
+        ),
+    ] = "",
+    log_dir: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--log_dir", help="Journal of the traces; a run that was cut goes on there"),
+    ] = None,
+    traces: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A finished journal.jsonl of policy=large, instead of making traces"),
+    ] = None,
+    margins_by: Annotated[
+        str, typer.Option(help="Whose margins: small, large, or both (of each token the lesser)")
+    ] = "small",
+    candidates: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="One a line, or a JSON list; default: the forms of the paper's 25 words"),
+    ] = None,
+    discover: Annotated[
+        bool, typer.Option(help="Try what the traces' own sentences and clauses begin with, too")
+    ] = False,
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="ci: surely above the global mean; paper: by one standard error; mean: at all"
+        ),
+    ] = "ci",
+    alpha: Annotated[
+        float, typer.Option(help="Of ci: how likely any cue may be selected for nothing")
+    ] = 0.05,
+    min_occurrences: Annotated[
+        int, typer.Option(help="Of ci and --discover: fewer are too few")
+    ] = 10,
+    seed: Annotated[int, typer.Option(help="Of the sampling and of the bootstrap")] = 1234,
+    match: Annotated[
+        str, typer.Option(help="word, or substring as in the published code")
+    ] = "word",
+    overwrite: Annotated[bool, typer.Option(help="Replace an output that exists")] = False,
+    pictures: Annotated[bool, typer.Option(help="Draw OUTPUT.png and OUTPUT_trace.png")] = True,
+) -> None:
+    """Find the cues of a pair: traces, margins, statistics, selection, cue file, pictures.
+
+    relaygen calibrate --tasks relaygen_arithmetic_calibration --limit 160 --output cues/mine.json
+
+    Use the result with `--model_args cues=cues/mine.json`.
+    """
+    from lm_eval.utils import simple_parse_args_string
+
+    from relaygen_lmeval.calibration.command import Settings, print_calibration
+    from relaygen_lmeval.calibration.command import calibrate as run_calibration
+
+    values = {name: value for name, value in locals().items() if name in Settings.__annotations__}
+    values["tasks"] = tuple(filter(None, tasks.split(",")))
+    values["gen_kwargs"] = simple_parse_args_string(gen_kwargs)
+    settings = Settings(**values)
+    print_calibration(run_calibration(settings), settings, Console())
+
+
+cues_app = typer.Typer(help="Look at cue files.", no_args_is_help=True)
+app.add_typer(cues_app, name="cues")
+
+
+@cues_app.command(name="list")
+def list_cues() -> None:
+    """List the shipped cue files."""
+    from relaygen_lmeval.calibration.show import files_table
+
+    Console().print(files_table())
+
+
+@cues_app.command()
+def show(name: Annotated[str, typer.Argument(help="A shipped name or a path")]) -> None:
+    """Show the cues of a file, where they come from, and what was measured."""
+    from relaygen_lmeval.calibration.show import print_cue_file
+
+    print_cue_file(name, Console())
+
+
+@cues_app.command()
+def diff(
+    a: Annotated[str, typer.Argument(help="A shipped name or a path")],
+    b: Annotated[str, typer.Argument(help="Another")],
+) -> None:
+    """Compare two cue files: who has which cue, and with what margin."""
+    from relaygen_lmeval.calibration.show import print_difference
+
+    print_difference(a, b, Console())
+
+
+@app.command()
+def ablations(
+    model_args: Annotated[
+        str, typer.Option("--model_args", help="As for lm_eval; empty: the embedded pair")
+    ] = "",
+    task: Annotated[str, typer.Option(help="Scored task")] = "relaygen_arithmetic",
+    calibration_task: Annotated[
+        str, typer.Option(help="Task of the traces")
+    ] = "relaygen_arithmetic_calibration",
+    limit: Annotated[int, typer.Option(help="Scored problems")] = 500,
+    documents: Annotated[int, typer.Option(help="Documents of the traces")] = 160,
+    repeats: Annotated[int, typer.Option(help="Traces of each document")] = 4,
+    batch_size: Annotated[int, typer.Option("--batch_size", help="Requests at once")] = 8,
+    timed: Annotated[int, typer.Option(help="Problems that are timed, one at a time")] = 50,
+    log_dir: Annotated[
+        Path, typer.Option("--log_dir", help="Journal of the traces; a run that was cut goes on")
+    ] = Path("relaygen_logs/ablations"),
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write OUTPUT.md and OUTPUT.json"),
+    ] = None,
+) -> None:
+    """Compare ways to find and match cues: accuracy with its error, share, speedup over large."""
+    from relaygen_lmeval.calibration.ablations import Plan, ablations_markdown, run_ablations
+
+    values = {name: value for name, value in locals().items() if name in Plan.__annotations__}
+    report = run_ablations(Plan(**values))
+    text = ablations_markdown(report)
+    if output:
+        output.with_suffix(".md").write_text(text, encoding="utf-8")
+        content = json.dumps(report, indent=2, ensure_ascii=False)
+        output.with_suffix(".json").write_text(f"{content}\n", encoding="utf-8")
+    typer.echo(text)
+
+
 def main() -> None:
     """Run the command; errors of ours are one line and exit code 2."""
     try:

@@ -6,11 +6,13 @@ It knows the schema and says exactly what is wrong with a file; it does not know
 ```json
 {
   "schema": 1, "name": "demo", "large": "demo/large", "small": "demo/small",
-  "match": "word", "cues": ["So,", "Thus"],
-  "statistics": {"So,": {"n": 120, "mean_margin": 0.93}},
-  "source": {"command": "relaygen calibrate ...", "seed": 0}
+  "match": "word", "boundaries": "unicode", "cues": ["So,", "Thus"],
+  "statistics": {"So,": {"occurrences": 120, "mean_margin": 0.93, "selected": true}},
+  "source": {"rule": "ci", "seed": 0}
 }
 ```
+
+Every field: `relaygen_lmeval/CUES.md`.
 """
 
 from __future__ import annotations
@@ -51,9 +53,12 @@ CANDIDATE_WORDS = (
     *("specifically", "check", "double-check", "verify", "then", "next"),
 )
 
+# How the end of a sentence is found; `core.boundaries` knows one way.
+BOUNDARIES = ("unicode",)
+
 _TEXT_FIELDS = ("name", "large", "small")
 _REQUIRED = ("schema", *_TEXT_FIELDS, "match", "cues")
-_FIELDS = (*_REQUIRED, "statistics", "source")
+_FIELDS = (*_REQUIRED, "boundaries", "statistics", "source")
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,9 @@ class CueFile:
         match: The rule by which the cues match, see `CueTable`.
         cues: The cues, none twice.
         statistics: What was measured for each candidate; may be empty.
-        source: Where the cues come from: a paper's table, or a command with its seed.
+        source: Where the cues come from: a paper's table, or a calibration with its models,
+            task, sampling and seeds.
+        boundaries: The rule by which sentences end.
     """
 
     name: str
@@ -77,6 +84,7 @@ class CueFile:
     cues: tuple[str, ...]
     statistics: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     source: Mapping[str, object] = field(default_factory=dict)
+    boundaries: str = BOUNDARIES[0]
 
     def table(self) -> CueTable:
         """Give what the relay matches with."""
@@ -110,6 +118,7 @@ def read_cue_file(path: str | Path) -> CueFile:
         cues=_cues(path, content["cues"]),
         statistics=_statistics(path, content.get("statistics", {})),
         source=_object(path, "source", content.get("source", {})),
+        boundaries=_boundaries(path, content.get("boundaries", BOUNDARIES[0])),
     )
 
 
@@ -133,7 +142,8 @@ def cue_file_for(spec: str, large: str, small: str) -> CueFile:
 
     Returns:
         For `auto` the shipped file of that pair; without one, the paper's cues for Qwen3,
-        with a warning: they were not measured on this pair.
+        with a warning: they were not measured on this pair. A warning as well where the file
+        was measured on other weights or another tokenizer than these folders hold.
 
     Examples:
         >>> cue_file_for("auto", "models/Qwen3-32B", "Qwen/Qwen3-1.7B").name
@@ -144,15 +154,25 @@ def cue_file_for(spec: str, large: str, small: str) -> CueFile:
     for path in list_cue_files():
         cue_file = read_cue_file(path)
         if cue_file.match == "word" and _is_pair(cue_file, large, small):
+            _check_models(cue_file, {"large": large, "small": small})
             return cue_file
     log.warning(
         "no cue file is shipped for %s and %s: %s is taken, which was found for other models; "
-        "name one with cues=",
+        "name one with cues=, or make one: %s",
         large,
         small,
         FALLBACK,
+        calibrate_command(large, small, "cues/mine.json"),
     )
     return read_cue_file(find_cue_file(FALLBACK))
+
+
+def calibrate_command(large: str, small: str, output: str) -> str:
+    """Give the command that finds the cues of a pair."""
+    return (
+        f"relaygen calibrate --model_args pretrained={large},small={small} --tasks TASK "
+        f"--output {output}"
+    )
 
 
 def find_cue_file(spec: str) -> Path:
@@ -255,6 +275,13 @@ def _match_rule(path: Path, value: object) -> MatchRule:
     _refuse(path, f"has the unknown match rule {value!r}", known, "choose one of these")
 
 
+def _boundaries(path: Path, value: object) -> str:
+    if value not in BOUNDARIES:
+        known = _quoted(BOUNDARIES)
+        _refuse(path, f"has the unknown boundaries {value!r}", known, "choose one of these")
+    return str(value)
+
+
 def _cues(path: Path, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         found = "an empty list" if value == [] else _kind(value)
@@ -294,6 +321,33 @@ def _quoted(names: tuple[str, ...] | list[str]) -> str:
 def _kind(value: object) -> str:
     kinds = {list: "a list", dict: "an object", str: "a text", bool: "a truth value"}
     return "null" if value is None else kinds.get(type(value), "a number")
+
+
+def _check_models(cue_file: CueFile, names: Mapping[str, str]) -> None:
+    """Warn where a folder holds other files than the cues were measured with.
+
+    The fingerprint of a folder covers its tokenizer. Of a hub name nothing is known before the
+    model is loaded.
+    """
+    from relaygen_lmeval.provenance import fingerprint  # which itself describes cue files
+
+    measured = cue_file.source.get("models")
+    for role, name in names.items():
+        theirs = measured.get(role) if isinstance(measured, dict) else None
+        wanted = theirs.get("sha") if isinstance(theirs, dict) else None
+        if not isinstance(wanted, str) or not wanted.startswith("local-"):
+            continue
+        folder = Path(name).expanduser()
+        if folder.is_dir() and wanted != f"local-{fingerprint(folder)}":
+            log.warning(
+                "cue file %s was measured on other files of the %s model than %s holds (%s): its "
+                "cues may be wrong for these weights; make new ones: %s",
+                cue_file.name,
+                role,
+                name,
+                wanted,
+                calibrate_command(names["large"], names["small"], "cues/mine.json"),
+            )
 
 
 def _is_pair(cue_file: CueFile, large: str, small: str) -> bool:
