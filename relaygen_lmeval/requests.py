@@ -34,6 +34,10 @@ class RequestMaker:
         self.think_start, self.think_end = THINK_START, _think_end(config, pair)
         self._config = config
         self._pair = pair
+        # Asked once: a vocabulary of 150,000 takes tens of milliseconds to list.
+        self._can_think = config.think_end_token is not None or (
+            self.think_end in pair.large.tokenizer.get_vocab()
+        )
         self._longest = min(int(pair[role].max_length) for role in roles)
         self._lowered = False  # the warning is given once
 
@@ -100,7 +104,7 @@ class RequestMaker:
     def _thinks(self, prompt: str) -> bool | None:
         """Whether the text after this prompt begins with a reasoning; `None`: it will show."""
         named = self._config.think_end_token is not None
-        if not named and self.think_end not in self._pair.large.tokenizer.get_vocab():
+        if not self._can_think:
             return False
         tail = prompt.rstrip()
         if tail.endswith(self.think_end):

@@ -122,11 +122,16 @@ def _storage(states: torch.Tensor, n_rows: int, width: int) -> torch.Tensor:
     # Zeros, for a masked weight of 0 times a stray NaN would be NaN. One block more than is
     # needed: where all is in use the view is contiguous, and the compiler makes a program of
     # its own for that.
-    return varies(states.new_zeros(n_rows, heads, width + BLOCK, head_dim), 2)
+    return _sized(states.new_zeros(n_rows, heads, width + BLOCK, head_dim))
 
 
 def _grown(old: torch.Tensor, width: int) -> torch.Tensor:
     n_rows, heads, capacity, head_dim = old.shape
     new = old.new_zeros(n_rows, heads, max(width, capacity + capacity // 2) + BLOCK, head_dim)
     new[:, :, :capacity] = old
-    return varies(new, 2)
+    return _sized(new)
+
+
+def _sized(storage: torch.Tensor) -> torch.Tensor:
+    """Told to the compiler as storage that grows, and that has other rows in another run."""
+    return varies(varies(storage, 2), 0) if len(storage) > 1 else varies(storage, 2)

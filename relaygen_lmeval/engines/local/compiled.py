@@ -1,4 +1,4 @@
-"""Compiling the decode step, once for one row and once for any number of rows."""
+"""Compiling the decode step, for one row and for any number, and the catch-up of one row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     """Tell the compiler that this size changes between steps; returns the tensor."""
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
     return tensor
+
+
+def compiled_read(read: Step) -> Step:
+    """Compile a catch-up of one row `(ids [1, q], starts [1], columns [width]) -> logits [1, V]`.
+
+    At every handoff a few tokens are read; one program serves any number of them.
+    """
+    run = torch.compile(read)
+
+    def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = run(varies(ids, 1), starts, varies(columns.clone(), 0))
+        return logits
+
+    return call
 
 
 def compiled_step(step: Step) -> Step:

@@ -15,11 +15,12 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks
-from relaygen_lmeval.engines.local.compiled import Step, compiled_step
+from relaygen_lmeval.engines.local.compiled import Step, compiled_read, compiled_step
 from relaygen_lmeval.errors import EngineError
 
 log = logging.getLogger(__name__)
 
+SHORT = 2 * BLOCK  # tokens of a catch-up worth a compiled program
 MAX_FEED = 4096  # tokens, padding included, of one prefill forward: bounds its memory
 
 
@@ -109,8 +110,10 @@ class RaggedForward:
         self._slots: list[Track | None] = [None] * n_rows
         self._columns = torch.arange(0)
         self._decode: Step = self._step
+        self._read_one: Step = self._last
         if compiled:
             self._decode = compiled_step(self._step)
+            self._read_one = compiled_read(self._last)
             self._warm_up(min(2, n_rows))
 
     def feed(self, feeds: list[Feed]) -> torch.Tensor:
@@ -138,7 +141,7 @@ class RaggedForward:
         log.info("compiling the decode step of %s", type(self._model).__name__)
         tracks = [Track([]) for _ in range(n_rows)]
         for company in (tracks[:1], tracks):
-            for length in (BLOCK - 2, 1, BLOCK, 1):  # a step in one block, and one in three
+            for length in (BLOCK - 9, 1, 7, 1, BLOCK, 1):  # reads and steps in one block and more
                 self.feed([Feed(track, [0] * length) for track in company])
         for track in tracks:
             self.release(track)
@@ -199,6 +202,8 @@ class RaggedForward:
         columns = self._columns[:width]
         if ids.shape[1] == 1 and self._cache.holds_something:
             return self._decode(ids, starts, columns)
+        if len(ids) == 1 and ids.shape[1] <= SHORT and self._cache.holds_something:
+            return self._read_one(ids, starts, columns)
         return self._read(ids, starts, columns, lasts)
 
     def _step(self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
@@ -206,6 +211,12 @@ class RaggedForward:
         positions = starts[:, None]
         logits: torch.Tensor = self._logits(ids, positions, columns)
         return logits[:, -1]
+
+    def _last(self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """Several tokens of one row, `ids` `[1, q]`; all of it can be compiled."""
+        positions = starts[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        options = {"logits_to_keep": 1} if self._keeps_logits else {}
+        return self._logits(ids, positions, columns, **options)[:, -1]
 
     def _read(
         self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor, lasts: list[int]

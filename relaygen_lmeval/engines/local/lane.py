@@ -239,8 +239,10 @@ def _n_kept(texts: list[str], end: int) -> int:
 
 
 def _draw(row: Row) -> Draw:
-    ids = row.track.ids if not row.ids else [*row.track.ids, *row.ids]
-    return Draw(row.turn.request.sampling, ids, row.turn.n_before + len(row.ids))
+    sampling = row.turn.request.sampling
+    penalised = sampling.repetition_penalty != 1.0  # the one setting that looks at the text
+    ids = [*row.track.ids, *row.ids] if penalised else []
+    return Draw(sampling, ids, row.turn.n_before + len(row.ids))
 
 
 def _groups(rows: list[Row]) -> list[list[Row]]:

@@ -21,7 +21,10 @@ from relaygen_lmeval.core.types import SamplingParams
 
 
 class Draw(NamedTuple):
-    """What decides one row's next token: its settings, its ids so far, its place in the text."""
+    """What decides one row's next token: its settings, its place in the text.
+
+    And its ids so far, which a repetition penalty alone asks for.
+    """
 
     sampling: SamplingParams
     ids: Sequence[int]
