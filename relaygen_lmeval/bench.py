@@ -19,6 +19,7 @@ from lm_eval.utils import simple_parse_args_string
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from relaygen_lmeval.calibration.speed import scoring_speed
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayResult, Role
 from relaygen_lmeval.demo import load_problems
@@ -135,6 +136,26 @@ def run_bench(
         "step_s": {role.value: seconds for role, seconds in step_s.items()},
         "batches": {size: bench.batch(size) for size in batches},
     }
+
+
+def run_calibration_bench(model_args: str, *, n: int) -> dict[str, Any]:
+    """Tokens per second of writing traces and of scoring them; see `scoring_speed`."""
+    config = parse_options(simple_parse_args_string(model_args))
+    pair = load_pair(config)
+    return scoring_speed(config, pair, _prompts(pair, n))
+
+
+def calibration_table(report: dict[str, Any]) -> Table:
+    """The figures for a terminal."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("what", "tok/s", "times generating"):
+        table.add_column(heading, justify="left" if heading == "what" else "right")
+    table.add_row("generating, batch 8", f"{report['generate']:.0f}", "1.0")
+    for role in ("small", "large"):
+        if role in report:
+            ratio = f"{report[f'ratio_{role}']:.1f}"
+            table.add_row(f"margins by {role}", f"{report[role]:.0f}", ratio)
+    return table
 
 
 def _prompts(pair: Pair, n: int) -> list[str]:
