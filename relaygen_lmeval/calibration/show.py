@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -11,17 +12,16 @@ from relaygen_lmeval.cuefile import CueFile, find_cue_file, list_cue_files, read
 
 
 def files_table() -> Table:
-    """The shipped files, one a line."""
-    table = Table()
+    """The shipped files, one a line; `show` names the models of each."""
+    table = _table()
     table.add_column("name", no_wrap=True)
-    for name in ("large", "small", "match"):
-        table.add_column(name, overflow="fold")
+    table.add_column("match", no_wrap=True)
     table.add_column("cues", justify="right", no_wrap=True)
     table.add_column("date", no_wrap=True)
     for path in list_cue_files():
         file = read_cue_file(path)
         date = str(file.source.get("date", "-"))
-        table.add_row(path.stem, file.large, file.small, file.match, str(len(file.cues)), date)
+        table.add_row(path.stem, file.match, str(len(file.cues)), date)
     return table
 
 
@@ -38,7 +38,7 @@ def print_cue_file(name: str, console: Console) -> None:
 def print_difference(a: str, b: str, console: Console) -> None:
     """Print which cues only one of two files has, and the margins each measured."""
     files = [read_cue_file(find_cue_file(name)) for name in (a, b)]
-    table = Table()
+    table = _table()
     table.add_column("cue")
     for file in files:
         table.add_column(file.name)
@@ -56,6 +56,10 @@ def print_difference(a: str, b: str, console: Console) -> None:
             console.print(f"{name}: {values[0]} against {values[1]}")
 
 
+def _table() -> Table:
+    return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
 def _facts(source: Mapping[str, object]) -> Table:
     table = Table(show_header=False, box=None)
     table.add_column(style="dim")
@@ -70,7 +74,7 @@ def _facts(source: Mapping[str, object]) -> Table:
 
 
 def _statistics(file: CueFile) -> Table:
-    table = Table()
+    table = _table()
     table.add_column("candidate", no_wrap=True)
     for name in ("n", "traces", "mean", "difference"):
         table.add_column(name, justify="right")
