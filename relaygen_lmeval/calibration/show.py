@@ -17,11 +17,9 @@ def files_table() -> Table:
     table.add_column("name", no_wrap=True)
     table.add_column("match", no_wrap=True)
     table.add_column("cues", justify="right", no_wrap=True)
-    table.add_column("date", no_wrap=True)
     for path in list_cue_files():
         file = read_cue_file(path)
-        date = str(file.source.get("date", "-"))
-        table.add_row(path.stem, file.match, str(len(file.cues)), date)
+        table.add_row(path.stem, file.match, str(len(file.cues)))
     return table
 
 

@@ -151,15 +151,23 @@ def union(ranges: Sequence[TokenRange]) -> int:
 
 
 def _fired(token_texts: Sequence[str], table: CueTable) -> Iterator[tuple[str, int]]:
-    """Every cue with the token that makes it sure, where its sentence goes on after that."""
+    """Every cue with the token at which the run time would follow it.
+
+    That is the token that makes it sure, or the one that shows that a dot there ended nothing.
+    """
     text, searched = "", 0
+    waiting: list[tuple[str, int]] = []
     for token, piece in enumerate(token_texts):
         start = max(searched, len(text) - table.reach)
         text += piece
         while found := table.search(text, start):
             start = searched = found.end
-            if find_boundary(text, found.end) is None:
-                yield found.cue, token
+            waiting.append((found.cue, found.end))
+        waiting = [cue for cue in waiting if find_boundary(text, cue[1]) is None]
+        for cue, end in waiting:
+            if find_boundary(text, end, final=True) is None:
+                yield cue, token
+        waiting = [cue for cue in waiting if find_boundary(text, cue[1], final=True)]
 
 
 def _turn_end(

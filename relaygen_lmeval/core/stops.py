@@ -136,12 +136,20 @@ class Scanner:
         self._read_cues(fresh, final)
         if self._live is None or self._n_tokens < self._rule.min_tokens:
             return None
+        if self._cue_sentence_end(fresh, final=True) is not None:
+            return None  # "so." may have ended the sentence: the next character tells
         return Stop("cue", self._live[0], self.position)
+
+    def _cue_sentence_end(self, fresh: int, *, final: bool) -> int | None:
+        """Where the sentence of the live cue ends, if it does."""
+        if self._live is None:
+            return None
+        return self._sentence_end(max(self._live[1], fresh - _LOOK_BACK), final)
 
     def _read_cues(self, fresh: int, final: bool) -> None:
         """Take up the cues of the new text; one ends with its sentence."""
         assert self._cues is not None
-        if self._live and self._sentence_end(max(self._live[1], fresh - _LOOK_BACK), final):
+        if self._cue_sentence_end(fresh, final=final) is not None:
             self._live = None
         start = max(self._cue_from, fresh - self._cues.reach)
         while found := self._cues.search(self._window, max(0, start - self._origin), final=final):

@@ -46,6 +46,20 @@ def test_a_delayed_cue_ends_with_its_sentence():
     assert scan(rule, ["So", ",", " 21", ".", " Next", " one", " is"]) is None
 
 
+def test_a_cue_that_its_own_full_stop_follows_hands_nothing_over():
+    assert scan(StopRule(cues=True), ["I", " think", " so", ".", " Next", " one"]) is None
+
+
+def test_a_cue_before_a_dot_that_ends_nothing_is_followed_one_token_later():
+    hit = scan(StopRule(cues=True), [" now", " 3", ".", "5", " kg"])
+
+    assert hit == (2, Stop("cue", "now", 6))
+    assert scan(StopRule(cues=True, min_tokens=3), [" now", " 3", ".", "5"]) == (
+        4,
+        Stop("cue", "now", 8),
+    )
+
+
 def test_a_later_cue_counts_after_an_expired_one():
     rule = StopRule(cues=True, min_tokens=5)
 
