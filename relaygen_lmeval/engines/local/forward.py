@@ -15,7 +15,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks
-from relaygen_lmeval.engines.local.compiled import Step, compiled_read, compiled_step
+from relaygen_lmeval.engines.local.compiled import Step, compiled_read, compiled_step, varies
 from relaygen_lmeval.errors import EngineError
 
 log = logging.getLogger(__name__)
@@ -196,10 +196,10 @@ class RaggedForward:
         """Forward `ids` `[n, q]` whose rows begin at `starts` `[n]`; logits `[n, V]`."""
         device = self._model.device
         ids, starts = ids.to(device, non_blocking=True), starts.to(device, non_blocking=True)
-        if len(self._columns) < width or self._columns.device != device:
-            self._columns = torch.arange(width, device=device)
+        if len(self._columns) != width or self._columns.device != device:
+            self._columns = varies(torch.arange(width, device=device), 0)
         self._cache.reserve(width)
-        columns = self._columns[:width]
+        columns = self._columns
         if ids.shape[1] == 1 and self._cache.holds_something:
             return self._decode(ids, starts, columns)
         if len(ids) == 1 and ids.shape[1] <= SHORT and self._cache.holds_something:
