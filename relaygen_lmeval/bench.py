@@ -33,7 +33,7 @@ from relaygen_lmeval.relay import Relay, load_cues, parse_options
 HF = "hf"
 # Contestants beside it: policy, and whether the decode step is compiled.
 PLAIN = {name: (name, "off") for name in ("large", "relay", "small")}
-COMPILED = {f"{name}, compiled": (name, "on") for name in ("large", "relay")}
+COMPILED = {f"{name} compiled": (name, "on") for name in ("large", "relay")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,9 @@ def bench_table(report: dict[str, Any]) -> Table:
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
-    table.add_column("batch", justify="right", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("what", no_wrap=True)
     for heading in ("tok/s", "times hf", "share", "over floor", "= hf"):
         table.add_column(heading, justify="right", no_wrap=True)

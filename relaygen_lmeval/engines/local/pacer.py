@@ -19,6 +19,10 @@ from relaygen_lmeval.errors import EngineError, RelayGenError
 
 Job = Callable[[], None]
 
+# A lane keeps the device until another would serve so many times more rows a second: meanwhile
+# the other's rows gather, catch up in one forward and step together.
+STAY = 5.0
+
 
 class Pacer:
     """Runs the lanes of one device in a thread of its own, while the event loop stays free."""
@@ -28,6 +32,7 @@ class Pacer:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting: dict[Row, asyncio.Future[Chunk]] = {}
         self._thread: Thread | None = None
+        self._lane: Lane | None = None  # the one that stepped last
 
     def add(self, lane: Lane) -> None:
         """Give a lane to this device."""
@@ -78,7 +83,10 @@ class Pacer:
 
     def _next_lane(self) -> Lane | None:
         ready = [lane for lane in self._lanes if lane.n_ready]
-        return max(ready, key=lambda lane: lane.n_ready / (lane.step_s or 1e-9), default=None)
+        best = max(ready, key=_rows_per_s, default=None)
+        if best and self._lane in ready and _rows_per_s(best) < STAY * _rows_per_s(self._lane):
+            return self._lane
+        return best
 
     def _take(self, lane: Lane, turn: Turn, future: asyncio.Future[Chunk]) -> None:
         try:
@@ -91,6 +99,7 @@ class Pacer:
             self._waiting.pop(row, None)
 
     def _step(self, lane: Lane) -> None:
+        self._lane = lane
         try:
             done = lane.step()
         except Exception as error:  # noqa: BLE001  it belongs to whoever awaits the rows
@@ -104,6 +113,10 @@ class Pacer:
         for row in lane.clear():
             if future := self._waiting.pop(row, None):
                 _settle(future, _named(lane, row, error))
+
+
+def _rows_per_s(lane: Lane) -> float:
+    return lane.n_ready / (lane.step_s or 1e-9)
 
 
 def _named(lane: Lane, row: Row, error: Exception) -> RelayGenError:
