@@ -7,7 +7,7 @@ within its round, and what is reported is the median of the rounds with their le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -56,7 +56,8 @@ class Bench:
         prompts: As the large model's chat template writes them.
         max_gen_toks: Bound of generated tokens.
         repeats: Measured rounds, after one to warm up.
-        step_s: Time of each model's bare compiled forward, seconds; empty: no floor.
+        compiled: Whether compiled contestants and the floor are measured.
+        forward_s: Bare compiled forwards measured so far: model and tokens read, seconds.
     """
 
     config: RelayConfig
@@ -64,11 +65,12 @@ class Bench:
     prompts: list[str]
     max_gen_toks: int
     repeats: int
-    step_s: dict[Role, float]
+    compiled: bool
+    forward_s: dict[tuple[Role, int], float] = field(default_factory=dict)
 
     def batch(self, size: int) -> dict[str, dict[str, Any]]:
         """Figures of every contestant at one batch size."""
-        ours = {**PLAIN, **(COMPILED if self.step_s else {})}
+        ours = {**PLAIN, **(COMPILED if self.compiled else {})}
         relays = {name: self._relay(size, *kind) for name, kind in ours.items()}
         contestants: dict[str, Callable[[], Round]] = {
             HF: partial(self._run_hf, size),
@@ -81,8 +83,33 @@ class Bench:
         for relay in relays.values():
             relay.close()
         measured = {name: done[1:] for name, done in rounds.items()}
-        step_s = self.step_s if size == 1 else {}
-        return {name: _figures(measured[name], measured[HF], step_s) for name in contestants}
+        figures = {name: _figures(mine, measured[HF]) for name, mine in measured.items()}
+        if self.compiled and size == 1:
+            for name in relays:
+                figures[name].update(self._over_floor(measured[name]))
+        return figures
+
+    def _over_floor(self, mine: list[Round]) -> dict[str, Any]:
+        floor_s = self._floor_s(mine[0].results)
+        return {"floor_s": floor_s, "over_floor": _spread([r.wall_s / floor_s for r in mine])}
+
+    def _floor_s(self, results: Sequence[RelayResult]) -> float:
+        """What the bare forwards take: a catch-up for every segment, then one a token."""
+        total_s = 0.0
+        for role in Role:
+            own = [s for result in results for s in result.segments if s.role is role]
+            if own:
+                n_read = sum(s.timing.catch_up_tokens for s in own)
+                read_s = self._forward_s(role, max(1, round(n_read / len(own))))
+                n_steps = sum(s.n_tokens for s in own) - len(own)
+                total_s += len(own) * read_s + n_steps * self._forward_s(role, 1)
+        return total_s
+
+    def _forward_s(self, role: Role, n_tokens: int) -> float:
+        key = (role, n_tokens)
+        if key not in self.forward_s:
+            self.forward_s[key] = bare_step_s(self.pair[role].model, n_tokens)
+        return self.forward_s[key]
 
     def _relay(self, size: int, policy: str, compiled: str) -> Relay:
         config = replace(self.config, policy=policy, compile=compiled, batch_size=size)
@@ -122,20 +149,20 @@ def run_bench(
     """Measure; see `relaygen bench --help`.
 
     Returns:
-        `{"settings": .., "step_s": .., "batches": {size: {contestant: figures}}}`; times in
+        `{"settings", "bare_forwards", "batches": {size: {contestant: figures}}}`; times in
         seconds, ratios over stock `hf` of the same round.
     """
     config = parse_options(simple_parse_args_string(model_args))
     if config.small is None:
         raise ConfigError("bench compares the policies of a pair: name small= too")
     pair = load_pair(config)
-    step_s = {role: bare_step_s(pair[role].model) for role in Role} if compiled else {}
-    bench = Bench(config, pair, _prompts(pair, n), max_gen_toks, repeats, step_s)
-    return {
-        "settings": _settings(bench),
-        "step_s": {role.value: seconds for role, seconds in step_s.items()},
-        "batches": {size: bench.batch(size) for size in batches},
-    }
+    bench = Bench(config, pair, _prompts(pair, n), max_gen_toks, repeats, compiled)
+    figures = {size: bench.batch(size) for size in batches}
+    forwards = [
+        {"role": role.value, "n_tokens": n_tokens, "s": seconds}
+        for (role, n_tokens), seconds in bench.forward_s.items()
+    ]
+    return {"settings": _settings(bench), "bare_forwards": forwards, "batches": figures}
 
 
 def run_calibration_bench(model_args: str, *, n: int) -> dict[str, Any]:
@@ -187,7 +214,7 @@ def _now() -> float:
     return perf_counter()
 
 
-def _figures(mine: list[Round], stock: list[Round], step_s: dict[Role, float]) -> dict[str, Any]:
+def _figures(mine: list[Round], stock: list[Round]) -> dict[str, Any]:
     first = mine[0]
     walls = [r.wall_s for r in mine]
     ratios = [theirs.wall_s / ours.wall_s for theirs, ours in zip(stock, mine, strict=True)]
@@ -203,21 +230,7 @@ def _figures(mine: list[Round], stock: list[Round], step_s: dict[Role, float]) -
     if first.results and first.n_tokens:
         n_large = sum(result.n_tokens_by(Role.LARGE) for result in first.results)
         figures["share"] = n_large / first.n_tokens
-    if first.results and step_s:
-        floor_s = _floor_s(first.results, step_s)
-        figures["floor_s"] = floor_s
-        figures["over_floor"] = _spread([wall / floor_s for wall in walls])
     return figures
-
-
-def _floor_s(results: Sequence[RelayResult], step_s: dict[Role, float]) -> float:
-    """What the bare forwards take: one a token, and one a segment to catch up, in seconds."""
-    return sum(
-        step_s[segment.role] * (segment.n_tokens + 1)
-        for result in results
-        for segment in result.segments
-        if segment.role
-    )
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

@@ -18,32 +18,38 @@ _LENGTH = 256  # cache of the measured step, tokens
 _WARM_UP, _MEASURED = 20, 100
 
 
-def bare_step_s(model: Any) -> float:
-    """Time one token's compiled forward at batch 1, the choice of the token included.
+def bare_step_s(model: Any, n_tokens: int = 1) -> float:
+    """Time one compiled forward at batch 1, the choice of the next token included.
 
     Args:
         model: A causal transformers model.
+        n_tokens: Tokens it reads: 1 is a decode step, more a catch-up.
 
     Returns:
         The median in seconds; of the plain forward where nothing can be compiled here.
     """
     try:
-        return _time(model, torch.compile(model, dynamic=False))
+        # Every number of tokens is a program; past torch's own limit it would not be compiled.
+        with torch._dynamo.config.patch(recompile_limit=64):
+            return _time(model, torch.compile(model, dynamic=False), n_tokens)
     except Exception as error:  # noqa: BLE001  no compiler, or a model it cannot take
         log.warning("the forward cannot be compiled here (%s): the plain one is the floor", error)
-        return _time(model, model)
+        return _time(model, model, n_tokens)
 
 
 @torch.inference_mode()
-def _time(model: Any, forward: Any) -> float:
-    cache = StaticCache(config=model.config, max_cache_len=_LENGTH)
+def _time(model: Any, forward: Any, n_tokens: int) -> float:
+    """The cache is written over and over: what a step costs depends on its width alone."""
+    cache = StaticCache(config=model.config, max_cache_len=_LENGTH + n_tokens)
     argument = cache_argument(model) or "past_key_values"
-    token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    tokens = torch.zeros(1, n_tokens, dtype=torch.long, device=model.device)
     times_s = []
     for position in range(_WARM_UP + _MEASURED):
+        if position * n_tokens % _LENGTH < n_tokens:
+            cache.reset()  # type: ignore[no-untyped-call]
         began = perf_counter()
-        at = torch.tensor([[position]], device=model.device)
-        logits = forward(input_ids=token, position_ids=at, **{argument: cache}).logits
+        at = torch.arange(n_tokens, device=model.device)[None] + position * n_tokens % _LENGTH
+        logits = forward(input_ids=tokens, position_ids=at, **{argument: cache}).logits
         logits[:, -1].argmax(-1).tolist()
         times_s.append(perf_counter() - began)
     return median(times_s[_WARM_UP:])
