@@ -8,7 +8,7 @@ from time import perf_counter
 
 from relaygen_lmeval.core.policies import Policy
 from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text_of
-from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState, Role
+from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState
 from relaygen_lmeval.engines.base import Engines
 
 OnResult = Callable[[RelayResult], None]
@@ -81,6 +81,3 @@ def _result(state: RelayState, started_s: float, ended_s: float) -> RelayResult:
         started_s=started_s,
         ended_s=ended_s,
     )
-
-
-__all__ = ["OnResult", "Role", "relay_all", "relay_one"]
