@@ -31,9 +31,7 @@ from relaygen_lmeval.core.types import (
 )
 from relaygen_lmeval.cuefile import CueFile, cue_file_for
 from relaygen_lmeval.demo import demo_path
-from relaygen_lmeval.engines.local import LocalEngine
-from relaygen_lmeval.engines.local.lane import Lane
-from relaygen_lmeval.engines.local.pacer import Pacer
+from relaygen_lmeval.lanes import local_engines
 from relaygen_lmeval.pair import Pair, load_pair, model_options
 from relaygen_lmeval.requests import Prompt, RequestMaker
 from relaygen_lmeval.runner import OnResult, relay_all
@@ -58,8 +56,7 @@ class Relay:
         self.cue_file = cue_file
         self.policy = make_policy(config, cue_file)
         self.requests = RequestMaker(config, pair, self.policy.roles)
-        self._pacers: dict[str, Pacer] = {}
-        self._engines = {role: self._engine(role) for role in self.policy.roles}
+        self._engines = local_engines(config, pair, self.policy.cues, self.policy.roles)
 
     @classmethod
     def from_pretrained(
@@ -149,20 +146,6 @@ class Relay:
         """Stop the engines."""
         for engine in self._engines.values():
             engine.close()
-
-    def _engine(self, role: Role) -> LocalEngine:
-        model = self.pair[role]
-        lane = Lane(
-            role,
-            model.model,
-            model.tokenizer,
-            n_rows=self.config.n_rows,
-            cues=self.policy.cues,
-            shares_ids=self.pair.shares_ids,
-            compiled=self.config.compile == "on",
-        )
-        pacer = self._pacers.setdefault(str(model.device), Pacer())
-        return LocalEngine(lane, pacer)
 
     def _read(self, result: RelayResult) -> RelayResult:
         """The result with special tokens left out of its texts, as stock `hf` reads them."""

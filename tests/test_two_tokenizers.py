@@ -13,6 +13,7 @@ from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Piece, RelayRequest, RelayResult, Role
 from relaygen_lmeval.engines.local import LocalEngine
+from relaygen_lmeval.engines.local.choice import make_forward
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.pacer import Pacer
@@ -68,9 +69,8 @@ def relay(large_tok: Any, small_tok: Any, n_rows: int) -> list[RelayResult]:
     policy = policies.relay(cues, min_large_tokens=3, max_small_tokens=9)
     pacer, engines = Pacer(), {}
     for role, tok, seed in ((Role.LARGE, large_tok, 1), (Role.SMALL, small_tok, 2)):
-        lane = Lane(
-            role, tiny.qwen3(len(tok), seed), tok, n_rows=n_rows, cues=cues, shares_ids=False
-        )
+        model = tiny.qwen3(len(tok), seed)
+        lane = Lane(role, model, tok, make_forward(model, n_rows), cues, shares_ids=False)
         engines[role] = LocalEngine(lane, pacer)
     requests = []
     for i, text in enumerate([ODD, "Q: 今?", "x", "the sum of 3 and 4"]):

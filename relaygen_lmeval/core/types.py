@@ -76,6 +76,38 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafts:
+    """What speculation did for one chunk.
+
+    Attributes:
+        n_drafted: Tokens that were drafted.
+        n_accepted: Those of them that the target kept.
+        n_verified: Forwards of the target that verified drafts; each writes one token of its
+            own as well.
+        draft_s: Time spent drafting, seconds; part of the chunk's `decode_s`.
+    """
+
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_verified: int = 0
+    draft_s: float = 0.0
+
+    @property
+    def mean_accepted(self) -> float:
+        """Mean accept length: tokens that one verifying forward gives, its own included."""
+        return 1 + self.n_accepted / self.n_verified if self.n_verified else 1.0
+
+    def __add__(self, other: Drafts) -> Drafts:
+        """The drafts of two chunks."""
+        return Drafts(
+            self.n_drafted + other.n_drafted,
+            self.n_accepted + other.n_accepted,
+            self.n_verified + other.n_verified,
+            self.draft_s + other.draft_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Where the time of one chunk went.
 
@@ -86,6 +118,7 @@ class Timing:
         catch_up_tokens: Tokens the model had to read first (prompt, or the partner's text).
         given_back_tokens: Tokens computed only to recognise a stop, then dropped.
         stamps_s: `time.perf_counter()` right after each kept token, seconds.
+        drafts: What speculation did; `None` where nothing was drafted.
     """
 
     wait_s: float = 0.0
@@ -94,6 +127,7 @@ class Timing:
     catch_up_tokens: int = 0
     given_back_tokens: int = 0
     stamps_s: tuple[float, ...] = ()
+    drafts: Drafts | None = None
 
     def __add__(self, other: Timing) -> Timing:
         """The time of two chunks written one after the other."""
@@ -104,6 +138,9 @@ class Timing:
             self.catch_up_tokens + other.catch_up_tokens,
             self.given_back_tokens + other.given_back_tokens,
             self.stamps_s + other.stamps_s,
+            self.drafts + other.drafts
+            if self.drafts and other.drafts
+            else self.drafts or other.drafts,
         )
 
 

@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from relaygen_lmeval.engines.local.forward import (
-    Feed,
-    Forward,
-    RaggedForward,
-    RowwiseForward,
-    Track,
-    make_forward,
-)
+from relaygen_lmeval.engines.local.choice import make_forward
+from relaygen_lmeval.engines.local.forward import Feed, Forward, Track
+from relaygen_lmeval.engines.local.ragged import RaggedForward
+from relaygen_lmeval.engines.local.rowwise import RowwiseForward
 
 from . import tiny
 
@@ -35,7 +31,7 @@ def fresh(model: Any, ids: list[int]) -> torch.Tensor:
 
 def feed(forward: Forward, *feeds: tuple[Track, list[int]]) -> torch.Tensor:
     with torch.inference_mode():
-        return forward.feed([Feed(track, ids) for track, ids in feeds])
+        return forward.feed([Feed(track, ids) for track, ids in feeds])[:, -1]
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -119,7 +115,7 @@ def test_storage_grows_with_the_longest_row():
 def test_a_compiled_step_equals_the_plain_one():
     pytest.importorskip("torch._inductor")
     model = tiny.qwen3(VOCAB)
-    forward = make_forward(model, 3, compiled=True)
+    forward = make_forward(model, 3, compile_steps=True)
     tracks = [Track(text(n, n)) for n in (5, 70, 20)]
     feed(forward, *[(track, track.ids) for track in tracks])
     for company in (tracks, tracks[:1], tracks[1:]):

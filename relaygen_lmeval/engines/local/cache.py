@@ -51,15 +51,12 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
+        # Written into the storage itself: through a view of it, compiled code would copy all of
+        # the view out and back.
+        self.keys[self.rows, :, self.positions] = key_states.transpose(1, 2)
+        self.values[self.rows, :, self.positions] = value_states.transpose(1, 2)
         n = key_states.shape[0]
-        keys, values = self.keys[:n, :, : self.width], self.values[:n, :, : self.width]
-        if n == 1:
-            keys.index_copy_(2, self.positions[0], key_states)
-            values.index_copy_(2, self.positions[0], value_states)
-        else:
-            keys[self.rows, :, self.positions] = key_states.transpose(1, 2)
-            values[self.rows, :, self.positions] = value_states.transpose(1, 2)
-        return keys, values
+        return self.keys[:n, :, : self.width], self.values[:n, :, : self.width]
 
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""

@@ -1,4 +1,4 @@
-"""Compiling the decode step, for one row and for any number, and the catch-up of one row."""
+"""Compiling short reads: one program for one row, and one for any other number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Program = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
@@ -15,32 +15,20 @@ def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     return tensor
 
 
-def compiled_read(read: Step) -> Step:
-    """Compile a catch-up of one row `(ids [1, q], starts [1], columns [width]) -> logits [1, V]`.
+def compiled(program: Program) -> Program:
+    """Compile a forward `(ids [n, q], starts [n], columns [width]) -> logits`.
 
-    At every handoff a few tokens are read; one program serves any number of them.
+    Rows, tokens and width change from step to step; they are told to the compiler beforehand,
+    so that it makes one program for one of each and one for all other numbers. What it makes
+    is kept on disk by torch and found again by the next process.
     """
-    run = torch.compile(read)
+    run = torch.compile(program)
 
     def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = run(varies(ids, 1), starts, columns)
-        return logits
-
-    return call
-
-
-def compiled_step(step: Step) -> Step:
-    """Compile a step `(ids [n, 1], starts [n], columns [width]) -> logits [n, V]`.
-
-    The number of rows and the width change from step to step; they are told to the compiler
-    beforehand, so that it makes one program for one row and one for all other numbers.
-    What it makes is kept on disk by torch and found again by the next process.
-    """
-    run = torch.compile(step)
-
-    def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        if len(ids) > 1:
-            varies(ids, 0)
+        for dim in (0, 1):
+            if ids.shape[dim] > 1:
+                varies(ids, dim)
+        if len(starts) > 1:
             varies(starts, 0)
         logits: torch.Tensor = run(ids, starts, columns)
         return logits

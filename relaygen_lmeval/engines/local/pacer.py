@@ -1,23 +1,23 @@
-"""One device, one thread: decides which of its lanes steps next.
+"""One device: decides which of its lanes steps next.
 
 Lanes on one device share it, so a lane's step is worth the rows it serves per second; the
-lane that serves most goes first. Lanes on two devices have a pacer each and step at once.
+lane that serves most goes first. A single device steps in the event loop itself, where nothing
+is handed from thread to thread; with more of them each steps in a thread of its own, at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
 from relaygen_lmeval.core.types import Chunk, Turn
-from relaygen_lmeval.engines.local.lane import Lane, Row
+from relaygen_lmeval.engines.local.lane import Lane
+from relaygen_lmeval.engines.local.row import Row
 from relaygen_lmeval.errors import EngineError, RelayGenError
-
-Job = Callable[[], None]
 
 # A lane keeps the device until another would serve so many times more rows a second: meanwhile
 # the other's rows gather, catch up in one forward and step together.
@@ -25,14 +25,21 @@ STAY = 5.0
 
 
 class Pacer:
-    """Runs the lanes of one device in a thread of its own, while the event loop stays free."""
+    """Runs the lanes of one device.
 
-    def __init__(self) -> None:
+    Args:
+        apart: Whether it steps in a thread of its own, beside other devices.
+        n_threads: CPU threads of that thread's forwards; default: torch's own number.
+    """
+
+    def __init__(self, *, apart: bool = False, n_threads: int | None = None) -> None:
         self._lanes: list[Lane] = []
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting: dict[Row, asyncio.Future[Chunk]] = {}
-        self._thread: Thread | None = None
         self._lane: Lane | None = None  # the one that stepped last
+        self._pool = _thread(n_threads) if apart else None
+        self._task: asyncio.Task[None] | None = None
+        self._stepping = False  # in the thread: the lanes are not to be touched
+        self._jobs: deque[Callable[[], None]] = deque()  # what waits for the step's end
 
     def add(self, lane: Lane) -> None:
         """Give a lane to this device."""
@@ -40,51 +47,60 @@ class Pacer:
 
     def submit(self, lane: Lane, turn: Turn) -> asyncio.Future[Chunk]:
         """Ask a lane for a turn; the future belongs to the running event loop."""
-        future = asyncio.get_running_loop().create_future()
-        self._start()
-        self._jobs.put(lambda: self._take(lane, turn, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Chunk] = loop.create_future()
+        self._do(lambda: self._take(lane, turn, future))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._work())
         return future
 
     def release(self, lane: Lane, seq_id: int) -> None:
-        """Forget a request, in the thread that knows it."""
-        self._jobs.put(lambda: self._release(lane, seq_id))
+        """Forget a request."""
+        self._do(lambda: self._release(lane, seq_id))
 
     def close(self) -> None:
-        """End the thread after the step it is in."""
-        if self._thread:
-            self._jobs.put(None)
-            self._thread.join()
-            self._thread = None
+        """End the thread, if there is one, after the step it is in."""
+        if self._pool:
+            self._pool.shutdown()
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name="relaygen-pacer", daemon=True)
-            self._thread.start()
-
-    def _work(self) -> None:
-        with torch.inference_mode():
-            while self._do_jobs():
-                lane = self._next_lane()
-                if lane is not None:
-                    self._step(lane)
-
-    def _do_jobs(self) -> bool:
-        """Do what was asked, waiting for it when there is nothing to step; False: the end."""
-        block = self._next_lane() is None
-        while True:
+    async def _work(self) -> None:
+        while lane := self._next_lane():
+            self._lane = lane
             try:
-                job = self._jobs.get(block=block)
-            except Empty:
-                return True
-            if job is None:
-                return False
+                done = await self._step(lane)
+            except Exception as error:  # noqa: BLE001  it belongs to whoever awaits the rows
+                self._fail(lane, error)
+            else:
+                for row in done:
+                    assert row.chunk is not None
+                    _settle(self._waiting.pop(row), row.chunk)
+            await asyncio.sleep(0)  # whoever waited goes on, and asks for the next turn
+
+    async def _step(self, lane: Lane) -> list[Row]:
+        if self._pool is None:
+            return _step(lane)
+        self._stepping = True
+        step = self._pool.submit(_step, lane)
+        try:
+            return await asyncio.wrap_future(step)
+        finally:
+            wait([step])  # a run that was cancelled leaves no step behind
+            self._stepping = False
+            while self._jobs:
+                self._jobs.popleft()()
+
+    def _do(self, job: Callable[[], None]) -> None:
+        if self._stepping:
+            self._jobs.append(job)
+        else:
             job()
-            block = False
 
     def _next_lane(self) -> Lane | None:
         ready = [lane for lane in self._lanes if lane.n_ready]
-        best = max(ready, key=_rows_per_s, default=None)
-        if best and self._lane in ready and _rows_per_s(best) < STAY * _rows_per_s(self._lane):
+        if len(ready) < 2:
+            return ready[0] if ready else None
+        best = max(ready, key=_rows_per_s)
+        if self._lane in ready and _rows_per_s(best) < STAY * _rows_per_s(self._lane):
             return self._lane
         return best
 
@@ -98,21 +114,22 @@ class Pacer:
         for row in lane.release(seq_id):  # its request was given up: nobody waits any more
             self._waiting.pop(row, None)
 
-    def _step(self, lane: Lane) -> None:
-        self._lane = lane
-        try:
-            done = lane.step()
-        except Exception as error:  # noqa: BLE001  it belongs to whoever awaits the rows
-            self._fail(lane, error)
-            return
-        for row in done:
-            assert row.chunk is not None
-            _settle(self._waiting.pop(row), row.chunk)
-
     def _fail(self, lane: Lane, error: Exception) -> None:
         for row in lane.clear():
             if future := self._waiting.pop(row, None):
                 _settle(future, _named(lane, row, error))
+
+
+def _thread(n_threads: int | None) -> ThreadPoolExecutor:
+    """One thread; how many CPU threads its forwards use is the thread's own setting."""
+    if n_threads is None:
+        return ThreadPoolExecutor(1, "relaygen-pacer")
+    return ThreadPoolExecutor(1, "relaygen-pacer", torch.set_num_threads, (n_threads,))
+
+
+@torch.inference_mode()
+def _step(lane: Lane) -> list[Row]:
+    return lane.step()
 
 
 def _rows_per_s(lane: Lane) -> float:
@@ -137,13 +154,7 @@ def _named(lane: Lane, row: Row, error: Exception) -> RelayGenError:
 
 
 def _settle(future: asyncio.Future[Chunk], outcome: Chunk | Exception) -> None:
-    """Hand an outcome to the event loop that waits for it, if it still does."""
-    loop = future.get_loop()
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_set, future, outcome)
-
-
-def _set(future: asyncio.Future[Chunk], outcome: Chunk | Exception) -> None:
+    """Hand an outcome to whoever waits for it, if anybody still does."""
     if future.done():
         return
     if isinstance(outcome, Exception):

@@ -30,6 +30,20 @@ class Draw(NamedTuple):
     ids: Sequence[int]
     position: int
 
+    @property
+    def plain(self) -> bool:
+        """Whether the token is simply the one with the highest logit."""
+        return self.sampling.greedy and self.sampling.repetition_penalty == 1.0
+
+    def after(self, tokens: Sequence[int]) -> Draw:
+        """The draw of the token that follows `tokens`."""
+        ids = [*self.ids, *tokens] if self.ids else self.ids
+        return Draw(self.sampling, ids, self.position + len(tokens))
+
+    def mark(self, use: str = "") -> float:
+        """The number in [0, 1) that decides this token; another one for another use."""
+        return uniform(self.sampling.seed, self.position, use)
+
 
 def choose(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     """Choose one token a row.
@@ -43,7 +57,11 @@ def choose(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     """
     logits = logits.float()
     best, ids = logits.max(-1)
-    picked = ids.tolist() if all(_plain(d.sampling) for d in draws) else _pick(logits, draws)
+    if all(draw.plain for draw in draws):
+        picked: list[int] = ids.tolist()
+    else:
+        rows = [choose_row(scores, draw) for scores, draw in zip(logits, draws, strict=True)]
+        picked = torch.stack(rows).tolist()
     if bool(torch.isfinite(best).all()):
         return picked
     return [
@@ -52,30 +70,42 @@ def choose(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     ]
 
 
-def _plain(sampling: SamplingParams) -> bool:
-    return sampling.greedy and sampling.repetition_penalty == 1.0
-
-
-def _pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
-    rows = [_pick_row(logits[i : i + 1], draw) for i, draw in enumerate(draws)]
-    return torch.stack(rows).tolist()
-
-
-def _pick_row(scores: torch.Tensor, draw: Draw) -> torch.Tensor:
-    ids = torch.tensor([list(draw.ids)], dtype=torch.long, device=scores.device)
-    scores = processors(draw.sampling)(ids, scores)[0]  # type: ignore[arg-type]
+def choose_row(scores: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Choose a token from the logits `[V]` of one row."""
     if draw.sampling.greedy:
-        return scores.argmax(-1)
-    # One number a token, drawn from the request's own seed and the token's place: the same
-    # whatever shares the batch. float64, for a sum over 150,000 tokens needs its digits.
-    cumulative = scores.softmax(-1, dtype=torch.float64).cumsum(-1)
-    mark = uniform(draw.sampling.seed, draw.position) * cumulative[-1]
-    return torch.searchsorted(cumulative, mark, right=True).clamp_max(len(scores) - 1)
+        return processed(scores, draw).argmax(-1)
+    return pick(odds(scores, draw), draw.mark())
 
 
-def uniform(seed: int, position: int) -> float:
+def odds(scores: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """The distribution a token is drawn from, `[V]`, all settings applied.
+
+    In float64, for a sum over 150,000 tokens needs its digits.
+    """
+    return processed(scores, draw).softmax(-1, dtype=torch.float64)
+
+
+def processed(scores: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Logits `[V]` with the settings applied."""
+    ids = torch.tensor([list(draw.ids)], dtype=torch.long, device=scores.device)
+    out: torch.Tensor = processors(draw.sampling)(ids, scores.float()[None])[0]  # type: ignore[arg-type]
+    return out
+
+
+def pick(weights: torch.Tensor, mark: float) -> torch.Tensor:
+    """The token at which the running sum of `weights` `[V]` passes the share `mark` of it all.
+
+    One number a token, drawn from the request's own seed and the token's place: the same
+    whatever shares the batch.
+    """
+    cumulative = weights.cumsum(-1)
+    found = torch.searchsorted(cumulative, mark * cumulative[-1], right=True)
+    return found.clamp_max(len(weights) - 1)
+
+
+def uniform(seed: int, position: int, use: str = "") -> float:
     """The number in [0, 1) that decides the token at `position` of the request `seed`."""
-    return random.Random(f"{seed}:{position}").random()
+    return random.Random(f"{seed}:{position}{use}").random()
 
 
 @lru_cache(maxsize=64)
