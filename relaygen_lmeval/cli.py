@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
 
+from relaygen_lmeval.bench.command import bench_app
 from relaygen_lmeval.errors import RelayGenError
 
 app = typer.Typer(
@@ -59,62 +60,7 @@ def summary(
     Console().print(summary_table(read_runs(folders), baseline))
 
 
-bench_app = typer.Typer(help="Measure speed, as ratios within one process.")
 app.add_typer(bench_app, name="bench")
-
-PairOption = Annotated[
-    str, typer.Option("--model_args", help="As for lm_eval; empty: the embedded pair")
-]
-ProblemsOption = Annotated[int, typer.Option(help="Problems")]
-JsonOption = Annotated[
-    Optional[Path],  # noqa: UP045  typer reads annotations on Python 3.10
-    typer.Option("--json", help="Write all figures here"),
-]
-
-
-@bench_app.callback(invoke_without_command=True)
-def bench(
-    context: typer.Context,
-    model_args: PairOption = "",
-    n: ProblemsOption = 20,
-    batch: Annotated[str, typer.Option(help="Batch sizes, with commas")] = "1,8",
-    repeats: Annotated[int, typer.Option(help="Measured rounds, after one to warm up")] = 5,
-    max_gen_toks: Annotated[int, typer.Option(help="Bound of generated tokens")] = 400,
-    compiled: Annotated[bool, typer.Option(help="Take compile=on along, and the floor")] = True,
-    json_file: JsonOption = None,
-) -> None:
-    """Time stock hf against the policies, side by side in one process, on the same problems."""
-    if context.invoked_subcommand:
-        return
-    from relaygen_lmeval.bench import bench_table, run_bench
-
-    report = run_bench(
-        model_args,
-        n=n,
-        batches=[int(size) for size in batch.split(",")],
-        repeats=repeats,
-        max_gen_toks=max_gen_toks,
-        compiled=compiled,
-    )
-    _write_json(report, json_file)
-    Console().print(bench_table(report))
-
-
-@bench_app.command(name="calibrate")
-def bench_calibrate(
-    model_args: PairOption = "", n: ProblemsOption = 40, json_file: JsonOption = None
-) -> None:
-    """Time scoring the margins of finished traces against generating them at batch 8."""
-    from relaygen_lmeval.bench import calibration_table, run_calibration_bench
-
-    report = run_calibration_bench(model_args, n=n)
-    _write_json(report, json_file)
-    Console().print(calibration_table(report))
-
-
-def _write_json(report: dict[str, Any], path: Path | None) -> None:
-    if path:
-        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 def _with_model(arguments: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from relaygen_lmeval.core.latency import latency_of
-from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, Segment
+from relaygen_lmeval.core.types import Drafts, RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.errors import JournalError
 
 SCHEMA = 1
@@ -161,7 +161,20 @@ def _segment(segment: Segment) -> dict[str, Any]:
         "wait_s": _s(timing.wait_s),
         "prefill_s": _s(timing.prefill_s),
         "decode_s": _s(timing.decode_s),
+        "drafts": _drafts(timing.drafts),
         "token_ids": list(segment.token_ids),
+    }
+
+
+def _drafts(drafts: Drafts | None) -> dict[str, float] | None:
+    if drafts is None:
+        return None
+    return {
+        "drafted": drafts.n_drafted,
+        "accepted": drafts.n_accepted,
+        "verified": drafts.n_verified,
+        "mean_accepted": round(drafts.mean_accepted, 4),
+        "draft_s": _s(drafts.draft_s),
     }
 
 

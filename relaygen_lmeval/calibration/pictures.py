@@ -38,9 +38,9 @@ def draw_cues(
     shown = [(cue, s) for cue, s in measured.cues.items() if s.ci_low is not None]
     shown = sorted(shown, key=lambda item: -item[1].occurrences)[:MAX_CUES]
     shown.sort(key=lambda item: item[1].mean_margin or 0.0)
-    figure = _figure(8.0, 1.6 + 0.27 * max(3, len(shown)))
+    figure = blank(8.0, 1.6 + 0.27 * max(3, len(shown)))
     axes = figure.subplots()
-    _plain(axes)
+    unframe(axes)
     for y, (cue, statistics) in enumerate(shown):
         _draw_cue(axes, y, statistics, SELECTED if decisions[cue].selected else OTHER)
     axes.axvline(measured.global_mean, color=LINE, linewidth=1.4, zorder=1)
@@ -64,7 +64,7 @@ def draw_cues(
     _count_column(axes, shown)
     figure.suptitle(title, x=0.02, ha="left", fontsize=12, fontweight="bold")
     _legend(axes)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_trace(
@@ -88,13 +88,13 @@ def draw_trace(
     """
     n = min(len(texts), TOKENS_PER_ROW * MAX_ROWS)
     n_rows = -(-n // TOKENS_PER_ROW)
-    figure = _figure(13.0, 1.0 + 1.9 * n_rows)
+    figure = blank(13.0, 1.0 + 1.9 * n_rows)
     panels = figure.subplots(n_rows, 1, squeeze=False)[:, 0]
     for row, axes in enumerate(panels):
         first = row * TOKENS_PER_ROW
         _draw_row(axes, texts[first : first + TOKENS_PER_ROW], margins[first:n], first, handed)
     figure.suptitle(title, x=0.02, ha="left", fontsize=12, fontweight="bold")
-    _save(figure, path)
+    save(figure, path)
 
 
 def pick_trace(handed: Sequence[Sequence[TokenRange]], lengths: Sequence[int]) -> int:
@@ -103,7 +103,12 @@ def pick_trace(handed: Sequence[Sequence[TokenRange]], lengths: Sequence[int]) -
     return max(fits or range(len(lengths)), key=lambda i: (len(handed[i]), -lengths[i], -i))
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> Figure:
+    """An empty figure, inches.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -114,7 +119,8 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def _plain(axes: Axes) -> None:
+def unframe(axes: Axes) -> None:
+    """Leave out the lines around the data."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -152,7 +158,7 @@ def _draw_row(
     first: int,
     handed: Sequence[TokenRange],
 ) -> None:
-    _plain(axes)
+    unframe(axes)
     for tokens in handed:
         start = max(tokens.first - first, 0)
         end = min(tokens.last - first, len(texts) - 1)
@@ -177,7 +183,8 @@ def _visible(text: str) -> str:
     return stripped + after
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a PNG that is the same for the same data."""
     with warnings.catch_warnings():  # a font without a script's letters draws boxes
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(path, metadata={"Software": None})

@@ -42,7 +42,8 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
         over the time from the first request's start to the last one's end; `tokens_mean`;
         `share`: the large model's part of the generated tokens; `handoffs_per_1000` tokens;
         `reasoning_closed` and `truncated`: how many reasonings and answers their budget cut;
-        `unfinished`: either.
+        `unfinished`: either; `drafted`, `accepted`: tokens of speculation; `mean_accepted`:
+        tokens that a verifying forward gave, its own included, 1 where nothing was drafted.
     """
     e2e_s = np.array([r["e2e_s"] for r in records])
     n_tokens = sum(r["n_tokens"] for r in records)
@@ -63,6 +64,18 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
         "truncated": sum("truncated" in r["flags"] for r in records),
         "unfinished": sum(bool(r["flags"]) for r in records),
         "wall_s": wall_s,
+        **_speculation(records),
+    }
+
+
+def _speculation(records: Sequence[Record]) -> dict[str, float]:
+    drafts = [s["drafts"] for r in records for s in r["segments"] if s.get("drafts")]
+    accepted = sum(d["accepted"] for d in drafts)
+    verified = sum(d["verified"] for d in drafts)
+    return {
+        "drafted": sum(d["drafted"] for d in drafts),
+        "accepted": accepted,
+        "mean_accepted": 1 + accepted / verified if verified else 1.0,
     }
 
 

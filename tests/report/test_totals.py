@@ -22,6 +22,7 @@ def record(task: str = "t", **fields: Any) -> dict[str, Any]:
         "n_large_tokens": 60,
         "handoffs": 4,
         "flags": [],
+        "segments": [],
         **fields,
     }
 
@@ -49,6 +50,16 @@ def test_totals_of_two_requests():
     assert values["share"] == 0.4
     assert values["handoffs_per_1000"] == 20.0
     assert (values["reasoning_closed"], values["truncated"], values["unfinished"]) == (1, 1, 1)
+
+
+def test_drafts_are_added_up_over_all_segments():
+    drafts = {"drafted": 6, "accepted": 4, "verified": 2}
+    with_drafts = record(segments=[{"drafts": drafts}, {"drafts": None}, {"drafts": drafts}])
+
+    values = totals([with_drafts, record()])
+
+    assert (values["drafted"], values["accepted"], values["mean_accepted"]) == (12, 8, 3.0)
+    assert totals([record()])["mean_accepted"] == 1.0
 
 
 def test_tasks_are_kept_apart_and_the_header_is_none():

@@ -1,0 +1,54 @@
+"""The least that a run can take: the bare forwards its tokens need, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from relaygen_lmeval.core.types import Drafts, RelayResult, Role, Segment
+from relaygen_lmeval.engines.local.floor import bare_forward_s
+from relaygen_lmeval.pair import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Prices the forwards of a run by what a bare compiled one takes.
+
+    At batch size `n` every forward is taken to be full, `n` rows at a time. That is out of
+    reach of a relay on one device, whose rows are divided between two models at any moment.
+
+    Attributes:
+        pair: The models.
+        forwards_s: Measured so far: model, rows and tokens a row, seconds.
+    """
+
+    pair: Pair
+    forwards_s: dict[tuple[Role, int, int], float] = field(default_factory=dict)
+
+    def of(self, results: Sequence[RelayResult], n_rows: int) -> float:
+        """Seconds: for every segment a catch-up, then a forward a token or a block of drafts."""
+        total_s = 0.0
+        for role in Role:
+            own = [s for result in results for s in result.segments if s.role is role]
+            if own:
+                total_s += self._of_model(role, own, n_rows)
+        return total_s / n_rows
+
+    def _of_model(self, role: Role, own: Sequence[Segment], n_rows: int) -> float:
+        n_read = sum(segment.timing.catch_up_tokens for segment in own)
+        read_s = self._forward_s(role, n_rows, max(1, round(n_read / len(own))))
+        drafts = sum((s.timing.drafts for s in own if s.timing.drafts), Drafts())
+        n_tokens = sum(segment.n_tokens for segment in own)
+        n_plain = max(0, n_tokens - len(own) - drafts.n_accepted - drafts.n_verified)
+        total_s = len(own) * read_s + n_plain * self._forward_s(role, n_rows, 1)
+        if drafts.n_verified:
+            n_block = 1 + round(drafts.n_drafted / drafts.n_verified)
+            total_s += drafts.n_verified * self._forward_s(role, n_rows, n_block)
+            total_s += drafts.n_drafted * self._forward_s(Role.SMALL, n_rows, 1)
+        return total_s
+
+    def _forward_s(self, role: Role, n_rows: int, n_tokens: int) -> float:
+        key = (role, n_rows, n_tokens)
+        if key not in self.forwards_s:
+            self.forwards_s[key] = bare_forward_s(self.pair[role].model, n_rows, n_tokens)
+        return self.forwards_s[key]
