@@ -14,6 +14,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from relaygen_lmeval.engines.local.compiled import varies
 
 BLOCK = 64  # storage and attention width grow in steps of this many tokens
+WHOLE = 2**28  # bytes: below this, room is made at once for the longest text the model can read
 
 
 def blocks(n_tokens: int) -> int:
@@ -21,26 +22,40 @@ def blocks(n_tokens: int) -> int:
     return -(-n_tokens // BLOCK) * BLOCK
 
 
-class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
-    """One layer's storage, `[rows, heads, capacity, head_dim]`, and where the forward writes.
+class Place:
+    """Where a forward writes and what it sees; one for all layers.
 
-    Rows of a forward are `0..n-1`. `positions` has shape `[n, q]`: where each new token goes.
-    Right padding writes beyond a row's length; what is there is masked until overwritten.
+    Attributes:
+        positions: `[n, q]`: the column of each new token.
+        rows: `[n, 1]`: the numbers of the rows.
+        width: Columns that are looked at.
+    """
+
+    def __init__(self) -> None:
+        self.positions = torch.empty(0, 0, dtype=torch.long)
+        self.rows = torch.empty(0, 1, dtype=torch.long)
+        self.width = 0
+
+
+class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """One layer's storage, `[rows, heads, capacity, head_dim]`.
+
+    Rows of a forward are `0..n-1`. Right padding writes beyond a row's length; what is there is
+    masked until overwritten.
     """
 
     is_croppable = True
 
-    def __init__(self, n_rows: int) -> None:
+    def __init__(self, n_rows: int, place: Place, capacity: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.n_rows = n_rows
-        self.width = 0
-        self.positions = torch.empty(0, 0, dtype=torch.long)
-        self.rows = torch.empty(0, 1, dtype=torch.long)
+        self.place = place
+        self.capacity = capacity  # tokens a row, where it never grows
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate storage like the first keys and values, on their device."""
-        self.keys = _storage(key_states, self.n_rows, self.width)
-        self.values = _storage(value_states, self.n_rows, self.width)
+        self.keys = self._storage(key_states)
+        self.values = self._storage(value_states)
         self.is_initialized = True
 
     def update(
@@ -53,15 +68,20 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         assert self.values is not None
         # Written into the storage itself: through a view of it, compiled code would copy all of
         # the view out and back.
-        self.keys[self.rows, :, self.positions] = key_states.transpose(1, 2)
-        self.values[self.rows, :, self.positions] = value_states.transpose(1, 2)
-        n = key_states.shape[0]
-        return self.keys[:n, :, : self.width], self.values[:n, :, : self.width]
+        rows, positions = self.place.rows, self.place.positions
+        self.keys[rows, :, positions] = key_states.transpose(1, 2)
+        self.values[rows, :, positions] = value_states.transpose(1, 2)
+        n, width = key_states.shape[0], self.place.width
+        return self.keys[:n, :, :width], self.values[:n, :, :width]
 
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
-        self.width = width
-        if self.keys is not None and self.values is not None and width >= self.keys.shape[2]:
+        if (
+            self.capacity is None
+            and self.keys is not None
+            and self.values is not None
+            and width >= self.keys.shape[2]
+        ):
             self.keys, self.values = _grown(self.keys, width), _grown(self.values, width)
 
     def swap(self, a: int, b: int, length: int) -> None:
@@ -70,9 +90,19 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             for tensor in (self.keys, self.values):
                 tensor[[a, b], :, :length] = tensor[[b, a], :, :length]
 
+    def _storage(self, states: torch.Tensor) -> torch.Tensor:
+        _, heads, _, head_dim = states.shape
+        # Zeros, for a masked weight of 0 times a stray NaN would be NaN. One block more than is
+        # needed: where all is in use the view is contiguous, and the compiler makes a program of
+        # its own for that.
+        width = (self.capacity or self.place.width) + BLOCK
+        storage = states.new_zeros(self.n_rows, heads, width, head_dim)
+        # A size that the compiler need not ask for at every step saves time, layer by layer.
+        return storage if self.capacity else _sized(storage)
+
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """The mask is always given; its width is that of the view."""
-        return self.width, 0
+        return self.place.width, 0
 
     def get_seq_length(self) -> int:
         """Rows differ in length; positions are always given."""
@@ -84,10 +114,18 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
 
 class RowCache(Cache):
-    """The layers of one model, as the model wants them."""
+    """The layers of one model, as the model wants them.
 
-    def __init__(self, n_layers: int, n_rows: int) -> None:
-        self.rows = [RowLayer(n_rows) for _ in range(n_layers)]
+    Args:
+        n_layers: How many hold keys and values.
+        n_rows: How many requests may be held at once.
+        capacity: Tokens a row for which room is made at once; `None`: it grows.
+    """
+
+    def __init__(self, n_layers: int, n_rows: int, capacity: int | None = None) -> None:
+        self._place = Place()
+        self._width = 0
+        self.rows = [RowLayer(n_rows, self._place, capacity) for _ in range(n_layers)]
         super().__init__(layers=list(self.rows))
 
     @property
@@ -97,16 +135,16 @@ class RowCache(Cache):
 
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
-        for layer in self.rows:
-            layer.reserve(width)
+        if width > self._width:
+            self._width = width
+            for layer in self.rows:
+                layer.reserve(width)
 
     def point(self, positions: torch.Tensor, width: int) -> None:
         """Set where the next forward writes: `positions` `[n, q]`, attention over `width`."""
-        rows = torch.arange(positions.shape[0], device=positions.device)[:, None]
-        for layer in self.rows:
-            layer.width = width
-            layer.positions = positions
-            layer.rows = rows
+        self._place.positions = positions
+        self._place.rows = torch.arange(positions.shape[0], device=positions.device)[:, None]
+        self._place.width = width
 
     def swap(self, a: int, b: int, length: int) -> None:
         """Exchange two rows, of which the longer has `length` tokens."""
@@ -114,12 +152,21 @@ class RowCache(Cache):
             layer.swap(a, b, length)
 
 
-def _storage(states: torch.Tensor, n_rows: int, width: int) -> torch.Tensor:
-    _, heads, _, head_dim = states.shape
-    # Zeros, for a masked weight of 0 times a stray NaN would be NaN. One block more than is
-    # needed: where all is in use the view is contiguous, and the compiler makes a program of
-    # its own for that.
-    return _sized(states.new_zeros(n_rows, heads, width + BLOCK, head_dim))
+def whole_capacity(config: Any, n_rows: int) -> int | None:
+    """The longest text of a model, in whole blocks, if keys and values for that are little.
+
+    Args:
+        config: Of a transformers model.
+        n_rows: How many requests may be held at once.
+    """
+    config = config.get_text_config()
+    longest = getattr(config, "max_position_embeddings", None)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if longest is None:
+        return None
+    n_bytes = 2 * 4 * config.num_hidden_layers * n_rows * heads * head_dim * longest
+    return blocks(longest) if n_bytes <= WHOLE else None
 
 
 def _grown(old: torch.Tensor, width: int) -> torch.Tensor:

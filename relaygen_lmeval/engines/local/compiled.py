@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import torch
 
 Program = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+# Each forward has programs of its own, where torch can keep them apart: all share the same code,
+# and beyond a number of programs for one code the compiler gives up without a word.
+_APART = {"isolate_recompiles": True}
+_OPTIONS = _APART if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
 
 
 def varies(tensor: torch.Tensor, dim: int) -> torch.Tensor:
@@ -22,7 +29,7 @@ def compiled(program: Program) -> Program:
     so that it makes one program for one of each and one for all other numbers. What it makes
     is kept on disk by torch and found again by the next process.
     """
-    run = torch.compile(program)
+    run = torch.compile(program, **_OPTIONS)  # type: ignore[call-overload]
 
     def call(ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         for dim in (0, 1):

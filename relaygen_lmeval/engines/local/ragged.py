@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from relaygen_lmeval.engines.local import forward
-from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks
+from relaygen_lmeval.engines.local.cache import BLOCK, RowCache, blocks, whole_capacity
 from relaygen_lmeval.engines.local.compiled import Program, compiled, varies
 from relaygen_lmeval.engines.local.forward import Feed, Track
 
@@ -58,7 +58,8 @@ class RaggedForward:
         verifies: bool = False,
     ) -> None:
         self._model = model
-        self._cache = RowCache(n_layers, n_rows)
+        self._device = model.device
+        self._cache = RowCache(n_layers, n_rows, whole_capacity(model.config, n_rows))
         self._argument = cache_argument
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._float_mask = model.config._attn_implementation == "eager"
@@ -138,9 +139,8 @@ class RaggedForward:
     def _forward(self, feeds: list[Feed], n_last: int) -> torch.Tensor:
         aligned = _aligned(feeds)
         rows, begins = aligned or _padded(feeds)
-        device = self._model.device
-        ids = torch.tensor(rows).to(device, non_blocking=True)
-        starts = torch.tensor(begins).to(device, non_blocking=True)
+        ids = torch.tensor(rows).to(self._device, non_blocking=True)
+        starts = torch.tensor(begins).to(self._device, non_blocking=True)
         columns = self._reserve(blocks(max(begins) + ids.shape[1]))
         if aligned:
             logits = self._tail(ids, starts, columns, n_last)
@@ -153,9 +153,8 @@ class RaggedForward:
     def _reserve(self, width: int) -> torch.Tensor:
         """Make room for `width` tokens a row; returns their numbers, `[width]`."""
         self._cache.reserve(width)
-        device = self._model.device
-        if len(self._columns) != width or self._columns.device != device:
-            self._columns = varies(torch.arange(width, device=device), 0)
+        if len(self._columns) != width:
+            self._columns = varies(torch.arange(width, device=self._device), 0)
         return self._columns
 
     def _tail(
