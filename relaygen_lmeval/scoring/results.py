@@ -41,12 +41,12 @@ def math(doc: Doc, results: Sequence[Sequence[str]]) -> dict[str, float]:
         >>> scores["avg@4"], scores["maj@4"], scores["no_answer"]
         (0.5, 1.0, 0.25)
     """
-    return _score(doc, results[0], boxed, equal)
+    return score(grade(doc, results[0], boxed, equal), equal)
 
 
 def choice(doc: Doc, results: Sequence[Sequence[str]]) -> dict[str, float]:
     """Score a choice: the letter in the last box is matched with `answer`; see `math`."""
-    return _score(doc, results[0], letter, _same_letter)
+    return score(grade(doc, results[0], letter, _same_letter), _same_letter)
 
 
 def letter(text: str) -> str | None:
@@ -61,8 +61,23 @@ def letter(text: str) -> str | None:
     return found[1].upper() if found else None
 
 
-def _score(doc: Doc, texts: Sequence[str], read: Read, same: Same) -> dict[str, float]:
-    return score([_grade(str(doc["answer"]), text, read, same) for text in texts], same)
+def verdicts(doc: Doc, texts: Sequence[str]) -> list[bool]:
+    """Whether each text is right, as `math` or `choice` counts it: who has options is a choice."""
+    is_choice = "choices" in doc
+    read, same = (letter, _same_letter) if is_choice else (boxed, equal)
+    return [graded.right for graded in grade(doc, texts, read, same)]
+
+
+def grade(doc: Doc, texts: Sequence[str], read: Read, same: Same) -> list[Graded]:
+    """Give the verdict on each text.
+
+    Args:
+        doc: With `answer`.
+        texts: A `Response` knows whether its reasoning was finished; a plain text shows it.
+        read: Finds the answer in what follows the reasoning.
+        same: Whether two answers are equal.
+    """
+    return [_grade(str(doc["answer"]), text, read, same) for text in texts]
 
 
 def _grade(gold: str, text: str, read: Read, same: Same) -> Graded:
