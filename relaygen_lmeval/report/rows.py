@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 Record = Mapping[str, Any]
 
@@ -45,9 +46,7 @@ def rows_by_task(records: Iterable[Record]) -> dict[str, dict[str, Row]]:
     return {task: _rows(group) for task, group in by_task.items()}
 
 
-def clustered_ratio(
-    above: Sequence[float], below: Sequence[float], clusters: Sequence[int]
-) -> Row | None:
+def clustered_ratio(above: ArrayLike, below: ArrayLike, clusters: ArrayLike) -> Row | None:
     """Estimate a ratio of sums, and its error where the values of a cluster hang together.
 
     Args:
