@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import lm_eval.evaluator
 import numpy as np
 import pytest
 
 from relaygen_lmeval.report.rows import clustered_ratio, rows_by_task
-from relaygen_lmeval.results_table import add_rows
+from relaygen_lmeval.results_table import add_rows, show_rows
 
 
 def record(task: str, doc_id: int, e2e_s: float, n_large: int, n: int) -> dict[str, object]:
@@ -77,3 +78,44 @@ def test_rows_are_written_as_the_harness_writes_metrics():
         }
     }
     assert results["higher_is_better"] == {"a": {"acc": True, "e2e_s": False}}
+
+
+class Rank:
+    """One process of a run over two."""
+
+    world_size = 2
+
+    def __init__(self, rank: int, others: list[list[dict[str, object]]]) -> None:
+        self.rank, self._others = rank, others
+        self.relay_records: list[dict[str, object]] = []
+
+    def gather_object(self, mine: list[dict[str, object]], dst: int) -> object:
+        return [mine, *self._others] if self.rank == dst else None
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_rows_are_over_the_records_of_all_processes(monkeypatch, rank):
+    lm = Rank(rank, [[record("a", 1, 3.0, 1, 2)]])
+    lm.relay_records.append(record("a", 9, 100.0, 0, 2))  # of an earlier evaluation
+
+    def evaluate(lm: Rank) -> dict[str, dict[str, dict[str, object]]] | None:
+        lm.relay_records.append(record("a", 0, 1.0, 1, 2))
+        return {"results": {"a": {}}} if lm.rank == 0 else None
+
+    monkeypatch.setattr(lm_eval.evaluator, "evaluate", evaluate)
+    show_rows()
+    show_rows()  # once is enough
+    results = lm_eval.evaluator.evaluate(lm)
+
+    if rank:
+        assert results is None
+    else:
+        assert results["results"]["a"]["e2e_s,none"] == 2.0
+        assert results["results"]["a"]["e2e_s_stderr,none"] == 1.0
+
+
+def test_another_models_results_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(lm_eval.evaluator, "evaluate", lambda lm: {"results": {"a": {}}})
+    show_rows()
+
+    assert lm_eval.evaluator.evaluate(object()) == {"results": {"a": {}}}

@@ -201,3 +201,24 @@ def test_samples_and_journal_are_joined(stock, tmp_path):
         assert sum("reasoning_closed" in row["flags"] for row in mine) / 4 == found["truncated"]
     records = journal(tmp_path / "log")[1:]
     assert sorted(row["e2e_s"] for row in rows) == sorted(r["e2e_s"] for r in records)
+
+
+def test_a_stop_string_inside_the_reasoning_cuts_nothing(stock, tmp_path):
+    def run(name: str, *kwargs: str) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
+        folder = tmp_path / name
+        results = stock(
+            *("--model", "relaygen", "--model_args", f"log_dir={folder}", "--batch_size", "4"),
+            *("--tasks", "relaygen_arithmetic_greedy", "--limit", "4", "--apply_chat_template"),
+            *("--gen_kwargs", ",".join(["max_gen_toks=300", *kwargs])),
+            output=name,
+        )
+        records = sorted(journal(folder)[1:], key=lambda record: record["doc_id"])
+        return results["results"]["relaygen_arithmetic_greedy"], records
+
+    free, free_records = run("free")
+    stopped, records = run("stopped", "until=So")
+
+    assert all("So" in record["text"].split("</think>")[0] for record in records)
+    assert [r["text"] for r in records] == [r["text"] for r in free_records]
+    assert free["avg@1,none"] > 0
+    assert stopped["avg@1,none"] == free["avg@1,none"]
