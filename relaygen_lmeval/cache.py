@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from relaygen_lmeval.errors import ConfigError
 
 # They change when and where a text is written, not the text.
 _NEUTRAL = frozenset({"log_dir", "batch_size", "max_batch_size"})
+
+_SCORERS = frozenset({"math-verify"})
 
 
 def identity(header: Mapping[str, Any]) -> str:
@@ -26,9 +28,17 @@ def identity(header: Mapping[str, Any]) -> str:
     Returns:
         Sixteen hexadecimal digits.
     """
-    config = {name: value for name, value in header["config"].items() if name not in _NEUTRAL}
-    text = json.dumps({**header, "config": config}, sort_keys=True, default=str)
+    parts = {
+        **header,
+        "config": _without(header["config"], _NEUTRAL),
+        "versions": _without(header["versions"], _SCORERS),
+    }
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 def separate(cache_hook: Any, name: str) -> None:
