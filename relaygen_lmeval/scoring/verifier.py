@@ -11,8 +11,10 @@ import logging
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import IO
 
@@ -94,11 +96,13 @@ class _Worker:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
+        # A file, as a pipe that nobody empties would stop the worker; closed with it.
+        self._said = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
             _COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._said,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             text=True,
             encoding="utf-8",
@@ -117,11 +121,10 @@ class _Worker:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-        for name in ("stdin", "stdout", "stderr"):
-            try:
+        self._said.close()
+        for name in ("stdin", "stdout"):
+            with suppress(OSError):  # a question that nobody reads any more
                 self._pipe(name).close()
-            except OSError:  # a question that nobody reads any more
-                continue
 
     def _await_start(self) -> None:
         try:
@@ -130,7 +133,9 @@ class _Worker:
         except (Empty, ValueError):
             pass
         self._process.kill()
-        said = self._pipe("stderr").read().strip().splitlines()
+        self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().strip().splitlines()
         self.close()
         raise RelayGenError(
             f"answers are compared by math_verify, which did not start ({said[-1] if said else ''}"

@@ -23,7 +23,7 @@ HANGS = r"\sum_{k=1}^{10^{9}} \frac{1}{k^{3}+k+1}"  # math_verify evaluates it t
 
 @pytest.fixture
 def quick() -> Iterator[Verifier]:
-    made = Verifier(limit_s=2.0)
+    made = Verifier(limit_s=1.0)
     assert made.equal(r"\frac{1}{2}", "0.5")  # the worker is up
     yield made
     made.close()
@@ -39,7 +39,7 @@ def test_what_hangs_is_wrong_after_the_limit_and_the_next_question_is_answered(q
     verdict, took_s, next_one = timed_verdict(quick)
 
     assert not verdict
-    assert 1.9 < took_s < 6
+    assert 0.9 < took_s < 6
     assert next_one
     assert "could not be compared" in caplog.text
 
@@ -58,7 +58,7 @@ def test_the_limit_holds_in_a_thread(quick):
 
 
 def _ask_in_worker(results: multiprocessing.Queue) -> None:
-    asked = Verifier(limit_s=2.0)
+    asked = Verifier(limit_s=1.0)
     asked.equal(r"\frac{1}{2}", "0.5")
     results.put(timed_verdict(asked))
     asked.close()
@@ -115,3 +115,19 @@ def test_a_missing_verifier_is_said_in_one_line(monkeypatch):
     with pytest.raises(RelayGenError, match=r"math_verify.*No module named.*pip install") as error:
         Verifier().equal("7", "8")
     assert "\n" not in str(error.value)
+
+
+def test_a_worker_that_complains_a_lot_is_still_heard(monkeypatch):
+    """A pipe holds 64 KiB; warnings of thousands of answers are more."""
+    code = """
+import sys
+print('"ready"', flush=True)
+for line in sys.stdin:
+    sys.stderr.write("w" * 200_000)
+    print("true", flush=True)
+"""
+    monkeypatch.setattr(verifier, "_COMMAND", (*verifier._COMMAND[:1], "-c", code))
+    asked = Verifier(limit_s=5.0)
+
+    assert [asked.equal("7", str(i)) for i in range(8, 11)] == [True] * 3
+    asked.close()
