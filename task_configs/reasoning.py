@@ -35,7 +35,13 @@ def gsm8k(docs: Dataset) -> Dataset:
 
 def aime24(docs: Dataset) -> Dataset:
     """Columns are capitalised, and the answer is a number."""
-    return docs.map(lambda doc: {"problem": doc["Problem"], "answer": str(doc["Answer"])})
+    return docs.map(
+        lambda doc: {
+            "problem": doc["Problem"],
+            "solution": doc.get("Solution", ""),
+            "answer": str(doc["Answer"]),
+        }
+    )
 
 
 def amc23(docs: Dataset) -> Dataset:

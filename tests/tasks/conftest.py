@@ -19,7 +19,7 @@ from relaygen_lmeval._hook import install
 from tests.tasks.layout import lay_out
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with all data sets; what `datasets` makes of them stays in it."""
     root = lay_out(tmp_path_factory.mktemp("hub"))
@@ -36,7 +36,7 @@ def _in_the_hub(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(hub)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def manager(hub: Path) -> TaskManager:
     """Knows our tasks alone."""
     install()
