@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 _SIGNS = str.maketrans(
     {
-        "−": "-",
         "–": "-",
         "－": "-",
         "＋": "+",
@@ -25,15 +24,8 @@ _SIGNS = str.maketrans(
         "٫": ".",
         "（": "(",
         "）": ")",
-        "×": r"\times ",
-        "÷": r"\div ",
         "·": r"\cdot ",
-        "π": r"\pi ",
         "∞": r"\infty ",
-        "≤": r"\le ",
-        "≥": r"\ge ",
-        "±": r"\pm ",
-        "∪": r"\cup ",
         "°": r"^{\circ}",
         "％": r"\%",
         "٪": r"\%",
@@ -56,21 +48,18 @@ _RAISED = str.maketrans(_SUPERSCRIPTS, "0123456789-")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # emphasis and the dollars of a formula around all of it; one dollar is money
-        (r"^\$(.*)\$$", r"\1"),
+        # emphasis
         (r"^\*+([^*]+)\*+$", r"\1"),
-        (r"^\\(?:math|text)(?:bf|rm|it)?\{([^{}]*)\}[.。]?$", r"\\text{\1}"),
-        (r"^\\text\{\s*([-+]?[\d.,]*\d)\s*\}$", r"\1"),
-        # thousands: 1\,000  1 000  1~000  1'000
-        (r"(?<=\d)(?:\\[,;: ]|[ ~'’]|\{,\})(?=\d{3}(?!\d))", ""),
+        # thousands: 1\,000  1 000  1~000
+        (r"(?<=\d)(?:\\[,;: ]|[ ~])(?=\d{3}(?!\d))", ""),
         # one and a half: 1 1/2, 1\ 1/2
         (r"^(-?\d+)\s+(\d+)\s*/\s*(\d+)$", r"\1\\frac{\2}{\3}"),
         # 1.5e3
         (r"^(-?\d+(?:\.\d+)?)[eE]([-+]?\d+)$", r"\1\\times 10^{\2}"),
         (r"√\{?(\d+|[a-z])\}?", r"\\sqrt{\1}"),
         (r"√\(([^()]*)\)", r"\\sqrt{\1}"),
-        # a unit in another script: 42円, 42 рубля
-        (r"^([-+]?\d[\d.,]*)\s*[^\W\d_a-zA-Z][^\x00-\x7f]*$", r"\1"),
+        # a unit in another script: 42円, 42 рубля; Greek letters are unknowns
+        (r"^([-+]?\d[\d.,]*)\s*[^\W\d_a-zA-Zα-ωΑ-Ω][^\x00-\x7f]*$", r"\1"),
         (r"\\degrees?(?![a-zA-Z])", r"^{\\circ}"),
         (r"(?:\\[,;: ]|~|\s)+(?=\\?%)", ""),
         (r"[.。]$", ""),
@@ -88,7 +77,7 @@ def spelled(answer: str) -> str:
         LaTeX of the same value.
 
     Examples:
-        >>> spelled("４２"), spelled("١٢٫٥"), spelled(r"1\,000"), spelled("2½"), spelled("−3²")
+        >>> spelled("４２"), spelled("١٢٫٥"), spelled(r"1\,000"), spelled("2½"), spelled("－3²")
         ('42', '12.5', '1000', '2\\frac{1}{2}', '-3^{2}')
     """
     text = "".join(_spelled_character(c) for c in answer.strip())
