@@ -71,8 +71,9 @@ def join(
     from relaygen_lmeval.report.join import join_results, write_table
 
     rows = join_results(folder, journal)
+    alone = sum(row.get("e2e_s") is None for row in rows)
     for path in write_table(rows, folder / "joined"):
-        typer.echo(f"{path}: {len(rows)} rows")
+        typer.echo(f"{path}: {len(rows)} rows, {alone} of them not in the journal")
 
 
 bench_app = typer.Typer(help="Measure speed, as ratios within one process.")

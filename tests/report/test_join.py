@@ -165,12 +165,15 @@ def test_the_table_is_the_same_in_both_files(run, tmp_path):
 
 
 def test_the_command_writes_both(run):
-    folder = run([record(0, 0, "a")], [sample(0, ["a"], "prompt 0", acc=1.0)])
+    folder = run(
+        [record(0, 0, "a")],
+        [sample(0, ["a"], "prompt 0", acc=1.0), sample(1, ["b"], "prompt 1", acc=1.0)],
+    )
 
     result = CliRunner().invoke(app, ["join", str(folder)], env={"COLUMNS": "200"})
 
     assert result.exit_code == 0, result.output
-    assert result.output.count(": 1 rows") == 2
+    assert result.output.count(": 2 rows, 1 of them not in the journal") == 2
     assert (folder / "joined.parquet").is_file()
 
 
