@@ -60,6 +60,23 @@ def summary(
     Console().print(summary_table(read_runs(folders), baseline))
 
 
+@app.command()
+def join(
+    folder: Annotated[Path, typer.Argument(help="Folder with results*.json and samples_*.jsonl")],
+    journal: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="The journal.jsonl, where it has moved"),
+    ] = None,
+) -> None:
+    """Join lm_eval's samples with the journal into FOLDER/joined.parquet and joined.jsonl."""
+    from relaygen_lmeval.report.join import join_results, write_table
+
+    rows = join_results(folder, journal)
+    alone = sum(row.get("e2e_s") is None for row in rows)
+    for path in write_table(rows, folder / "joined"):
+        typer.echo(f"{path}: {len(rows)} rows, {alone} of them not in the journal")
+
+
 app.add_typer(bench_app, name="bench")
 
 

@@ -6,17 +6,15 @@ import hashlib
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 # Imported for its effect: lm_eval adds its own models only while none is registered.
 import lm_eval.models  # noqa: F401
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import (
     handle_stop_sequences,
@@ -26,26 +24,30 @@ from lm_eval.models.utils import (
 from rich.console import Console
 from tqdm import tqdm
 
+from relaygen_lmeval.cache import check_sampling, identity, separate
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError, RelayGenError
+from relaygen_lmeval.excepthook import say_errors_in_one_line
 from relaygen_lmeval.journal import Journal, Label, check_writable
 from relaygen_lmeval.pair import n_parameters
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
 from relaygen_lmeval.relay import Relay, parse_options
 from relaygen_lmeval.report.totals import totals_by_task, totals_table
+from relaygen_lmeval.results_table import show_rows
+from relaygen_lmeval.scoring.response import Response
+from relaygen_lmeval.seeded import SeededLM
 
 log = logging.getLogger(__name__)
 
 _BUDGET_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 _SAMPLING_NAMES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-_COMMANDS = ("lm_eval", "lm-eval", "relaygen")
 # Settings of other decoders that change nothing at these values.
 _NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "use_cache": True, "num_beam_groups": 1}
 
 
 @register_model("relaygen")
-class RelayLM(LM):
+class RelayLM(SeededLM):
     """A relaying pair as one model of the harness.
 
     Args:
@@ -57,7 +59,8 @@ class RelayLM(LM):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        _say_errors_in_one_line()
+        say_errors_in_one_line()
+        show_rows()
         if isinstance(size := options.get("batch_size"), str) and size.isdigit():
             options["batch_size"] = int(size)
         options.setdefault("batch_size", 1)
@@ -168,7 +171,8 @@ class RelayLM(LM):
         self._large.barrier()
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """Log-likelihoods are cached by the large model itself."""
+        """Keep this run's texts apart in the cache; the large model caches log-likelihoods."""
+        separate(cache_hook, identity(self._header))
         super().set_cache_hook(cache_hook)
         self._large.set_cache_hook(cache_hook)
 
@@ -182,6 +186,11 @@ class RelayLM(LM):
                 "totals": self.totals(),
             },
         }
+
+    @property
+    def relay_records(self) -> Sequence[Mapping[str, Any]]:
+        """The journal's records of all that was relayed so far, as they ended."""
+        return self._records
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Totals per task of all that was relayed so far."""
@@ -210,6 +219,7 @@ class RelayLM(LM):
                     f"generation setting {name}={value} is not supported; supported are "
                     f"{', '.join(sorted(known - _NEUTRAL.keys()))}"
                 )
+        check_sampling(self.cache_hook, gen_kwargs, kwargs)
         given = {name: kwargs[name] for name in _SAMPLING_NAMES if kwargs.get(name) is not None}
         seed = kwargs.get("seed")
         base = self.relay.config.seed if seed is None else seed
@@ -248,22 +258,6 @@ class RelayLM(LM):
             Console(file=sys.stderr).print(totals_table(self.totals(), title))
 
 
-def _say_errors_in_one_line() -> None:
-    """Under the `lm_eval` command our errors need no traceback; any other error keeps its own."""
-    command = Path(sys.argv[0])
-    if command.stem not in _COMMANDS and command.parent.name != "lm_eval":
-        return
-    other = sys.excepthook
-
-    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, RelayGenError):
-            sys.stderr.write(f"relaygen: {error}\n")
-        else:
-            other(kind, error, trace)
-
-    sys.excepthook = say
-
-
 def log_dir(config: RelayConfig) -> Path:
     """The folder of the journal: as asked, or a new one named after time and pair."""
     if config.log_dir is not None:
@@ -300,6 +294,7 @@ def _until(gen_kwargs: Mapping[str, Any], eos: str) -> tuple[str, ...]:
     return tuple(stop for stop in until if stop)
 
 
-def _text(result: RelayResult) -> str:
+def _text(result: RelayResult) -> Response:
     """What the harness scores: the reasoning is gone already, then the stop strings."""
-    return str(postprocess_generated_text(result.answer, list(result.request.until), None))
+    text = postprocess_generated_text(result.answer, list(result.request.until), None)
+    return Response(text, unfinished="reasoning_closed" in result.flags)

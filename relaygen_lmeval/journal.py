@@ -7,6 +7,7 @@ ends. Every field and its unit: `relaygen_lmeval/JOURNAL.md`.
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -51,6 +52,7 @@ class Journal:
     def __init__(self, folder: Path, header: Mapping[str, Any], *, rank: int | None = None) -> None:
         self.path = folder / (FILE if rank is None else f"journal.rank{rank}.jsonl")
         self._file = _open(self.path)
+        weakref.finalize(self, self._file.close)  # the harness drops a model without a word
         self._origin_s: float | None = None
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._write({"kind": "header", "schema": SCHEMA, "time": now, **header})

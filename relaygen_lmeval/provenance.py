@@ -13,12 +13,20 @@ from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.cuefile import CueFile
 
-_PACKAGES = ("relaygen-lmeval", "lm_eval", "torch", "transformers", "tokenizers", "accelerate")
+_PACKAGES = (
+    "relaygen-lmeval",
+    "lm_eval",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "accelerate",
+    "math-verify",
+)
 _EDGE = 1 << 20  # bytes read at either end of a weight file
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a text or a time."""
+    """Versions of Python and of the packages that can change a text, a time or a score."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

@@ -43,10 +43,14 @@ def _metadata(wheel: zipfile.ZipFile, name: str) -> str:
 
 @pytest.mark.parametrize("folder", ["cues", "task_configs"])
 def test_cues_and_tasks_lie_inside_the_package(wheel: zipfile.ZipFile, folder: str):
-    files = {p.name for p in (ROOT / folder).iterdir() if p.suffix in (".json", ".yaml", ".py")}
+    files = {
+        p.relative_to(ROOT).as_posix()
+        for p in (ROOT / folder).rglob("*")
+        if p.suffix in (".json", ".yaml", ".py") or p.name.endswith("_yaml")
+    }
 
     assert files
-    assert {f"relaygen_lmeval/{folder}/{name}" for name in files} <= set(wheel.namelist())
+    assert {f"relaygen_lmeval/{name}" for name in files} <= set(wheel.namelist())
 
 
 def test_the_demo_travels_with_the_package(wheel: zipfile.ZipFile):

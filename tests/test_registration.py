@@ -159,8 +159,9 @@ for value in (folder, pathlib.Path(folder), [folder], (pathlib.Path(folder),)):
 print(*TaskManager(None, folder).all_tasks)
 print(*TaskManager(include_path=[]).all_tasks)
 """
-    ours = f"{TASK} {TASK}_calibration"
-    assert _python(HOOK, code).splitlines() == [f"mine {ours}"] * 5 + [ours]
+    *with_mine, ours = _python(HOOK, code).splitlines()
+    assert with_mine == [f"mine {ours}"] * 5
+    assert {TASK, f"{TASK}_calibration"} <= set(ours.split())
 
 
 @pytest.mark.slow

@@ -76,12 +76,7 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
-        if (
-            self.capacity is None
-            and self.keys is not None
-            and self.values is not None
-            and width >= self.keys.shape[2]
-        ):
+        if self.keys is not None and self.values is not None and width >= self.keys.shape[2]:
             self.keys, self.values = _grown(self.keys, width), _grown(self.values, width)
 
     def swap(self, a: int, b: int, length: int) -> None:
