@@ -25,7 +25,7 @@ from relaygen_lmeval.core.types import (
     Segment,
     Timing,
 )
-from relaygen_lmeval.engines.local.floor import bare_forward_s
+from relaygen_lmeval.engines.local.floor import BareForward
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.harness import RelayLM
 
@@ -81,7 +81,9 @@ def test_the_floor_counts_every_forward_a_text_needs(monkeypatch, pair):
 
 @pytest.mark.slow
 def test_a_bare_forward_takes_time():
-    assert 0 < bare_forward_s(tiny.qwen3(64, num_hidden_layers=1), n_rows=2, n_tokens=3) < 1
+    forward = BareForward(tiny.qwen3(64, num_hidden_layers=1), n_rows=2, n_tokens=3)
+
+    assert 0 < forward.time_s() < 1
 
 
 def segment(role: Role, *, n_tokens: int, timing: Timing) -> Segment:

@@ -30,12 +30,21 @@ OURS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One contestant's way through all problems."""
+    """One contestant's way through all problems.
+
+    Attributes:
+        wall_s: What it took, seconds.
+        n_tokens: What it wrote.
+        texts: The texts, in the order of the problems.
+        results: Of ours alone.
+        floor_s: What the bare forwards would have taken then, seconds.
+    """
 
     wall_s: float
     n_tokens: int
     texts: list[str]
     results: list[RelayResult]
+    floor_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ def figures(
     Returns:
         Spreads of `wall_s` and of the `ratio` to `hf`; `tokens_per_s`; `accuracy` with
         `accuracy_se`; how many texts equal `hf`'s; and of ours `e2e_s`, `share` and the
-        speculation's `drafted`, `accepted`, `mean_accepted`.
+        speculation's `drafted`, `accepted`, `mean_accepted`; and where floors were measured
+        the spread of wall time `over_floor`.
     """
     first = mine[0]
     right = [_is_right(text, answer) for text, answer in zip(first.texts, answers, strict=True)]
@@ -56,12 +57,14 @@ def _of_ours(mine: Sequence[Round]) -> dict[str, Any]:
         return {}
     drafts = [s.timing.drafts for r in results for s in r.segments if s.timing.drafts]
     total = sum(drafts, Drafts())
+    over = [one.wall_s / one.floor_s for one in mine if one.floor_s]
     return {
         "e2e_s": median(mean(r.ended_s - r.started_s for r in one.results) for one in mine),
         "share": sum(result.n_tokens_by(Role.LARGE) for result in results) / n_tokens,
         "drafted": total.n_drafted,
         "accepted": total.n_accepted,
         "mean_accepted": total.mean_accepted,
+        **({"over_floor": spread(over)} if over else {}),
     }
 
 

@@ -6,24 +6,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relaygen_lmeval.core.types import Drafts, RelayResult, Role, Segment
-from relaygen_lmeval.engines.local.floor import bare_forward_s
+from relaygen_lmeval.engines.local.floor import BareForward
 from relaygen_lmeval.pair import Pair
+
+Key = tuple[Role, int, int]  # model, rows, tokens a row
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Prices the forwards of a run by what a bare compiled one takes.
+    """Prices the forwards of a round by what a bare compiled one takes in the same round.
 
     At batch size `n` every forward is taken to be full, `n` rows at a time. That is out of
     reach of a relay on one device, whose rows are divided between two models at any moment.
 
     Attributes:
         pair: The models.
-        forwards_s: Measured so far: model, rows and tokens a row, seconds.
+        forwards: Those that were needed so far.
+        times_s: What they took, all rounds; seconds.
     """
 
     pair: Pair
-    forwards_s: dict[tuple[Role, int, int], float] = field(default_factory=dict)
+    forwards: dict[Key, BareForward] = field(default_factory=dict)
+    times_s: dict[Key, list[float]] = field(default_factory=dict)
+    fresh: dict[Key, float] = field(default_factory=dict)
+
+    def begin_round(self) -> None:
+        """Time anew what is asked for from now on: the machine may have become another."""
+        self.fresh.clear()
 
     def of(self, results: Sequence[RelayResult], n_rows: int) -> float:
         """Seconds: for every segment a catch-up, then a forward a token or a block of drafts."""
@@ -49,6 +58,9 @@ class Floor:
 
     def _forward_s(self, role: Role, n_rows: int, n_tokens: int) -> float:
         key = (role, n_rows, n_tokens)
-        if key not in self.forwards_s:
-            self.forwards_s[key] = bare_forward_s(self.pair[role].model, n_rows, n_tokens)
-        return self.forwards_s[key]
+        if key not in self.forwards:
+            self.forwards[key] = BareForward(self.pair[role].model, n_rows, n_tokens)
+        if key not in self.fresh:
+            self.fresh[key] = self.forwards[key].time_s()
+            self.times_s.setdefault(key, []).append(self.fresh[key])
+        return self.fresh[key]

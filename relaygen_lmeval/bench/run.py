@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -58,8 +58,8 @@ def run_bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
     floor = Floor(pair) if plan.floor else None
     by_size = {}
     for size in plan.batches:
-        rounds = _rounds(field, size, plan.repeats, say)
-        by_size[size] = _all_figures(rounds, answers, floor, size)
+        rounds = _rounds(field, size, plan.repeats, floor, say)
+        by_size[size] = {name: figures(mine, rounds[HF], answers) for name, mine in rounds.items()}
     return {
         "settings": _settings(plan, config.pretrained, str(config.small), pair),
         "bare_forwards": _forwards(floor),
@@ -74,29 +74,23 @@ def run_calibration_bench(model_args: str, *, n: int) -> dict[str, Any]:
     return scoring_speed(config, pair, prompts(pair, n))
 
 
-def _rounds(field: Field, size: int, repeats: int, say: Say) -> dict[str, list[Round]]:
+def _rounds(
+    field: Field, size: int, repeats: int, floor: Floor | None, say: Say
+) -> dict[str, list[Round]]:
     """Interleaved rounds of everyone; the first of each warms up and is left out."""
     runs, relays = field.contestants(size)
     rounds: dict[str, list[Round]] = {name: [] for name in runs}
     for i in range(1 + repeats):
+        if floor:
+            floor.begin_round()
         for name, run in runs.items():
             say(f"batch {size}, round {i} of {repeats}: {name}")
-            rounds[name].append(run())
+            done = run()
+            floor_s = floor.of(done.results, size) if floor and done.results else None
+            rounds[name].append(replace(done, floor_s=floor_s))
     for relay in relays:
         relay.close()
     return {name: done[1:] for name, done in rounds.items()}
-
-
-def _all_figures(
-    rounds: dict[str, list[Round]], answers: Sequence[str], floor: Floor | None, size: int
-) -> dict[str, dict[str, Any]]:
-    by_name = {name: figures(mine, rounds[HF], answers) for name, mine in rounds.items()}
-    for name, mine in rounds.items():
-        if floor and mine[0].results:
-            floor_s = floor.of(mine[0].results, size)
-            over = spread([one.wall_s / floor_s for one in mine])
-            by_name[name] |= {"floor_s": floor_s, "over_floor": over}
-    return by_name
 
 
 def prompts(pair: Pair, n: int) -> list[str]:
@@ -111,10 +105,10 @@ def prompts(pair: Pair, n: int) -> list[str]:
 
 
 def _forwards(floor: Floor | None) -> list[dict[str, Any]]:
-    measured = floor.forwards_s.items() if floor else ()
+    measured = floor.times_s.items() if floor else ()
     return [
-        {"role": role.value, "n_rows": n_rows, "n_tokens": n_tokens, "s": seconds}
-        for (role, n_rows, n_tokens), seconds in measured
+        {"role": role.value, "n_rows": n_rows, "n_tokens": n_tokens, "s": spread(times_s)}
+        for (role, n_rows, n_tokens), times_s in measured
     ]
 
 
