@@ -6,7 +6,7 @@ import hashlib
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
-from relaygen_lmeval.errors import ConfigError, RelayGenError
+from relaygen_lmeval.errors import ConfigError, FailedRequests, RelayGenError
 from relaygen_lmeval.journal import Journal, Label, check_writable
 from relaygen_lmeval.pair import n_parameters
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
@@ -92,7 +92,8 @@ class RelayLM(LM):
         try:
             results = self.relay.run(relayed, on_result)
         except RelayGenError as error:
-            raise self._failed(error, len(self._records) - n_before, len(requests)) from error
+            n_done = len(self._records) - n_before
+            raise self._failed(error, n_done, len(requests), labels) from error
         finally:
             bar.close()
         self._print_totals()
@@ -237,10 +238,22 @@ class RelayLM(LM):
             "versions": versions(),
         }
 
-    def _failed(self, error: RelayGenError, n_done: int, n: int) -> RelayGenError:
-        message = f"{error} ({n_done} of {n} finished requests are in {self._journal.path})"
-        self._journal.write_failure(message)
-        return type(error)(message)
+    def _failed(
+        self, error: RelayGenError, n_done: int, n: int, labels: Sequence[Label]
+    ) -> RelayGenError:
+        """The error with the place of what is finished; failed requests by task and document."""
+        done = f"({n_done} of {n} finished requests are in {self._journal.path})"
+        if not isinstance(error, FailedRequests):
+            self._journal.write_failure(f"{error} {done}")
+            return type(error)(f"{error} {done}")
+        for i, message in error.failed.items():
+            self._journal.write_failure(message, labels[i])
+        names = ", ".join(f"{labels[i].task} {labels[i].doc_id}" for i in sorted(error.failed))
+        first = error.failed[min(error.failed)]
+        return FailedRequests(
+            f"{len(error.failed)} of {n} requests failed: {names}; the first: {first} {done}",
+            error.failed,
+        )
 
     def _print_totals(self) -> None:
         if self.rank == 0:

@@ -158,8 +158,8 @@ class ServerEngine:
     async def _round(self, track: Track, writing: Writing, costs: Costs) -> None:
         """Send one request and read what comes; most turns need no second one."""
         writing.begin_round()
-        hints = self._hints(writing.turn)
-        streams = self._streams(writing.turn, hints)
+        streams = self._streams(writing.turn)
+        hints = self._hints(writing.turn, streams=streams)
         body = self._body(track, writing, hints, streams=streams)
         asked = await self._client.post(PATH, body, self._reader(writing, hints, streams=streams))
         writing.finish(asked.value.reply)
@@ -173,16 +173,21 @@ class ServerEngine:
         with_ids = self._served.abilities.token_ids and self._served.flavour.ids_in_stream
         return partial(read_stream, writing=writing, with_ids=with_ids)
 
-    def _hints(self, turn: Turn) -> tuple[str, ...]:
-        hints = stop_hints(turn.rule, self._cues) if self._served.abilities.stops else ()
-        return hints if len(hints) <= self._served.max_stops else hints[: self._served.max_stops]
-
-    def _streams(self, turn: Turn, hints: tuple[str, ...]) -> bool:
-        """Whether the client cuts the turn out of a stream."""
+    def _streams(self, turn: Turn) -> bool:
+        """Whether the client cuts the turn out of a stream, rather than the server by its stops."""
         abilities = self._served.abilities
-        if self._cut != "auto" or not (abilities.streams and abilities.whole_replies):
-            return self._cut == "stream" or not abilities.whole_replies
-        return len(hints) < len(stop_hints(turn.rule, self._cues))
+        if not abilities.whole_replies or not abilities.streams:
+            return abilities.streams
+        if self._cut != "auto":
+            return self._cut == "stream"
+        return len(stop_hints(turn.rule, self._cues)) > self._served.max_stops
+
+    def _hints(self, turn: Turn, *, streams: bool) -> tuple[str, ...]:
+        """In a stream they only spare a connection: those that the matcher always agrees to."""
+        if not self._served.abilities.whole_replies:
+            return ()
+        hints = turn.rule.literals if streams else stop_hints(turn.rule, self._cues)
+        return hints[: self._served.max_stops]
 
     def _body(
         self, track: Track, writing: Writing, hints: tuple[str, ...], *, streams: bool
