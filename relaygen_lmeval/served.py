@@ -7,16 +7,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.openai_completions import LocalCompletionsAPI
-from transformers import AutoModelForCausalLM, GenerationConfig
 
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Role
-from relaygen_lmeval.engines.launch import ServerProcess, launch_pair
+from relaygen_lmeval.elsewhere import Elsewhere
+from relaygen_lmeval.engines.launch import ServerProcess
 from relaygen_lmeval.engines.local.lane import eos_ids
 from relaygen_lmeval.engines.server.abilities import PATH, Served, find_served
 from relaygen_lmeval.engines.server.client import Client
@@ -24,35 +23,11 @@ from relaygen_lmeval.engines.server.engine import ServerEngine
 from relaygen_lmeval.errors import ConfigError, EngineError
 from relaygen_lmeval.pair import Pair, join
 from relaygen_lmeval.runner import run_here
+from relaygen_lmeval.serve import start_servers
 
 log = logging.getLogger(__name__)
 
 _PROBE = "Once upon a time there was a"
-
-
-class Elsewhere:
-    """Stands where the harness's `hf` has the model: all that is known of it without weights."""
-
-    def __init__(self, source: str, config: Any, options: Mapping[str, Any]) -> None:
-        self.config = config
-        self.device = torch.device("cpu")
-        self.dtype = "the server's"
-        self._trust = bool(options.get("trust_remote_code", False))
-        self.generation_config = _generation_config(source, config, options)
-
-    def num_parameters(self) -> int:
-        """Number of weights, from the architecture; 0 where that cannot be built."""
-        try:
-            with torch.device("meta"):
-                make: Any = AutoModelForCausalLM.from_config
-                model = make(self.config, trust_remote_code=self._trust)
-        except (ValueError, TypeError, ImportError, RuntimeError):
-            return 0
-        return int(model.num_parameters())
-
-    def to(self, device: Any) -> Elsewhere:
-        """Stays where it is."""
-        return self
 
 
 class ServedModel(HFLM):  # type: ignore[misc,unused-ignore]
@@ -212,13 +187,12 @@ async def _connect(models: Mapping[Role, ServedModel], config: RelayConfig) -> N
 
 
 def _launch(config: RelayConfig, names: Mapping[Role, str | None]) -> dict[Role, ServerProcess]:
-    arguments = {Role.LARGE: config.server_args, Role.SMALL: config.small_server_args}
-    wanted = {role: (name, arguments[role].split()) for role, name in names.items() if name}
-    return launch_pair(wanted, "vllm", python=config.server_python)
-
-
-def _generation_config(source: str, config: Any, options: Mapping[str, Any]) -> Any:
-    try:
-        return GenerationConfig.from_pretrained(source, revision=options.get("revision") or "main")
-    except (OSError, ValueError):
-        return GenerationConfig.from_model_config(config)
+    wanted = {
+        Role.LARGE: f"{config.server_args}",
+        Role.SMALL: f"{config.server_args} {config.small_server_args}",
+    }
+    return start_servers(
+        {role: (name, wanted[role].split()) for role, name in names.items() if name},
+        "vllm",
+        python=config.server_python,
+    )

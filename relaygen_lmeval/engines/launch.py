@@ -102,6 +102,21 @@ class ServerProcess:
         """The process's number."""
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def check(self) -> None:
+        """Refuse to go on without it.
+
+        Raises:
+            ServerError: It has ended; the end of its log says why.
+        """
+        if not self.runs:
+            code = self._process.returncode
+            raise ServerError(f"the server of '{self.name}' ended with code {code}: {self._said()}")
+
     def wait(self, timeout_s: float = _READY_S) -> None:
         """Wait until the server answers.
 
@@ -110,11 +125,7 @@ class ServerProcess:
         """
         end_s = monotonic() + timeout_s
         while monotonic() < end_s:
-            if self._process.poll() is not None:
-                code = self._process.returncode
-                raise ServerError(
-                    f"the server of '{self.name}' ended with code {code}: {self._said()}"
-                )
+            self.check()
             if _is_well(self.url):
                 return
             sleep(0.5)
@@ -183,13 +194,15 @@ def launch_pair(
     return started
 
 
-def split_memory(n_large: int, n_small: int) -> dict[Role, float]:
-    """Divide a GPU between two models by their numbers of weights.
+def split_memory(n_large: int, n_small: int | None) -> dict[Role, float]:
+    """Divide a GPU between two models by their numbers of weights, or give it to one.
 
     Examples:
         >>> split_memory(32, 2)
         {<Role.LARGE: 'large'>: 0.75, <Role.SMALL: 'small'>: 0.15}
     """
+    if n_small is None:
+        return {Role.LARGE: _MOST_OF_MEMORY}
     total = max(1, n_large + n_small)
     small = max(_LEAST_SHARE, _MOST_OF_MEMORY * n_small / total)
     return {Role.LARGE: round(_MOST_OF_MEMORY - small, 2), Role.SMALL: round(small, 2)}

@@ -100,6 +100,7 @@ def run_relay(
     policy: Policy,
     requests: list[RelayRequest] | None = None,
     faults: list[str] | None = None,
+    on_result: Callable[[RelayResult], None] = lambda result: None,
     **options: Any,
 ) -> list[RelayResult]:
     """Relay over one server in both roles; faults begin after the probes."""
@@ -112,6 +113,6 @@ def run_relay(
         server.asked.clear()
         server.connections.clear()
         server.faults = list(faults or [])
-        return await relay_all(requests, policy, engines, n_at_once=8)
+        return await relay_all(requests, policy, engines, n_at_once=8, on_result=on_result)
 
     return asyncio.run(work())

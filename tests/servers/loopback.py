@@ -7,9 +7,11 @@ a relay into requests must give the same text.
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -85,6 +87,9 @@ class Loopback:
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        for connection in list(self._server.open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def die(self, seconds: float) -> None:
         """Refuse connections for a while, then come back at the same port."""
@@ -93,6 +98,18 @@ class Loopback:
 
 
 class _Server(ThreadingHTTPServer):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.open: set[socket.socket] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.open.discard(request)
+        super().shutdown_request(request)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that has left is no error."""
 

@@ -112,7 +112,7 @@ class Client:
             began_s = perf_counter()
             try:
                 value = await self._once(method, path, body, read)
-                return Asked(value, began_s, n, began_s - asked_s)
+                return Asked(value, began_s, n, began_s - asked_s if n else 0.0)
             except _Again as again:
                 if n == most:
                     tried = f" (tried {n + 1} times)" if n else ""
