@@ -9,6 +9,7 @@ from relaygen_lmeval.engines.base import Engine
 from relaygen_lmeval.engines.local import LocalEngine
 from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.pacer import Pacer
+from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.pair import Pair, load_pair
 
 
@@ -21,8 +22,12 @@ def make_pair(config: RelayConfig) -> Pair:
     """
     if config.engine == "local":
         return load_pair(config)
-    from relaygen_lmeval.served import load_served_pair
-
+    try:
+        from relaygen_lmeval.served import load_served_pair
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"engine={config.engine} needs {error.name}: pip install 'relaygen-lmeval[server]'"
+        ) from error
     return load_served_pair(config)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -20,6 +20,7 @@ from relaygen_lmeval.engines.local.lane import eos_ids
 from relaygen_lmeval.engines.server.abilities import PATH, Served, find_served
 from relaygen_lmeval.engines.server.client import Client
 from relaygen_lmeval.engines.server.engine import ServerEngine
+from relaygen_lmeval.engines.server.margins import prompt_margins
 from relaygen_lmeval.errors import ConfigError, EngineError
 from relaygen_lmeval.pair import Pair, join
 from relaygen_lmeval.runner import run_here
@@ -71,6 +72,11 @@ class ServedModel(HFLM):  # type: ignore[misc,unused-ignore]
         length = self.served.max_length
         if length is not None and length < self.max_length:
             self._max_length = length
+
+    def margins(self, rows: Sequence[Sequence[int]], n_context: Sequence[int]) -> list[list[float]]:
+        """How sure the model is of texts that are written; see `prompt_margins`."""
+        assert self.served is not None
+        return run_here(prompt_margins(self.client, self.served, rows, n_context))
 
     def loglikelihood(self, requests: list[Instance], **kwargs: Any) -> list[tuple[float, bool]]:
         """The server's, as the harness's `local-completions` asks for them."""

@@ -136,7 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner.connections.append(self.client_address)
         fault = self.owner.faults.pop(0) if self.owner.faults else None
         if fault:
-            return getattr(self, f"fault_{fault}")(body)
+            getattr(self, f"fault_{fault}")(body)
+            return None
         if error := self.refused(body):
             return self.say(400, {"error": {"message": error}})
         return self.stream(body) if body.get("stream") else self.whole(body)

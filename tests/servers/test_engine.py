@@ -119,7 +119,7 @@ def test_a_server_that_cannot_serve_is_refused_with_what_it_lacks(serve, story):
         Manner(owner="else", gives_ids=False, shows_stop=False, streams=False, strict=True)
     )
 
-    with pytest.raises(ServerError, match="cannot relay: it must stream.*cannot token_ids"):
+    with pytest.raises(ServerError, match=r"cannot relay: it must stream.*cannot token_ids"):
         asyncio.run(make_engine(server, story.tokenizer))
 
 

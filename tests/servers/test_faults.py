@@ -12,7 +12,6 @@ from relaygen_lmeval.engines.server import client as client_module
 from relaygen_lmeval.engines.server.client import Client, check_url
 from relaygen_lmeval.errors import ConfigError, FailedRequests, ServerError
 from tests.servers.conftest import make_engine, run_relay, story_request, written
-from tests.servers.loopback import Loopback
 
 PASSING = ["busy", "broken", "gateway", "reset", "truncated", "empty", "hang"]
 
@@ -68,7 +67,7 @@ def test_a_request_that_fails_for_good_is_named_and_the_rest_goes_on(
             on_result=lambda result: finished.append(written(result)),
         )
 
-    assert list(caught.value.failed.values())[0].endswith(
+    assert next(iter(caught.value.failed.values())).endswith(
         "status 400: maximum context length is 4096 tokens"
     )
     assert finished == [expected] * 4
@@ -154,7 +153,7 @@ def test_what_is_no_address_is_refused(url):
         check_url(url)
 
 
-def test_a_client_outlives_the_loop_it_was_used_in(serve: type[Loopback]) -> None:
+def test_a_client_outlives_the_loop_it_was_used_in(serve):
     server = serve()
     client = Client(server.url, timeout_s=1.0, max_retries=0, n_connections=2)
 
