@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from random import uniform
@@ -25,6 +26,8 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 KEY_VARIABLE = "OPENAI_API_KEY"  # the harness's own for its API models
+# Hears of the connection's events, in httpcore's words, for who measures them.
+TRACE: ContextVar[Callable[[str, Any], Awaitable[None]] | None] = ContextVar("TRACE", default=None)
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 10.0
 _LONGEST_ASKED_S = 300.0  # of a server's Retry-After that is waited for
@@ -129,7 +132,10 @@ class Client:
     ) -> T:
         session = await self._open()
         try:
-            async with session.stream(method, self.url + path, content=body) as response:
+            trace = TRACE.get()
+            extensions = {"trace": trace} if trace else {}
+            url = self.url + path
+            async with session.stream(method, url, content=body, extensions=extensions) as response:
                 if not response.is_success:
                     await response.aread()
                     raise _refusal(self.url, response)
