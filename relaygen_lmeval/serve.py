@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -50,7 +51,7 @@ def serve_pair(
     small = small or str(demo_path() / "small")
     more = {Role.LARGE: server_args, Role.SMALL: f"{server_args} {small_server_args}"}
     names = {Role.LARGE: pretrained, Role.SMALL: small}
-    wanted = {role: (name, more[role].split()) for role, name in names.items()}
+    wanted = {role: (name, shlex.split(more[role])) for role, name in names.items()}
     servers = start_servers(wanted, kind, python=python)
     try:
         say(usage(pretrained, small, servers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -198,7 +199,7 @@ def _launch(config: RelayConfig, names: Mapping[Role, str | None]) -> dict[Role,
         Role.SMALL: f"{config.server_args} {config.small_server_args}",
     }
     return start_servers(
-        {role: (name, wanted[role].split()) for role, name in names.items() if name},
+        {role: (name, shlex.split(wanted[role])) for role, name in names.items() if name},
         "vllm",
         python=config.server_python,
     )
