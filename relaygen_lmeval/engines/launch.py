@@ -86,6 +86,7 @@ class ServerProcess:
         self.name = name
         self.url = f"http://{_HOST}:{port}"
         self.log_path = log_path
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every look
         with log_path.open("wb") as out:
             self._process = subprocess.Popen(
                 command.arguments,

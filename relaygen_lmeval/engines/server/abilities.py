@@ -138,27 +138,34 @@ async def find_served(
 async def _find_model(client: Client, name: str) -> Served:
     found = (await client.get("/v1/models", retries=1)).get("data") or []
     by_name = {str(model.get("id")): model for model in found}
-    wanted = name if name in by_name else None
-    if wanted is None and len(by_name) == 1 and "/" in name.lstrip("/") + name[:1]:
-        wanted = _alone(client.url, name, by_name)
+    owners = {str(model.get("owned_by")) for model in found}
+    flavour = next((FLAVOURS[owner] for owner in owners if owner in FLAVOURS), PLAIN)
+    wanted = name if name in by_name else _another(name, list(by_name), flavour)
     if wanted is None:
         raise ServerError(
             f"server {client.url} has no model '{name}'; it serves {', '.join(by_name) or 'none'}: "
             "name that one, and with tokenizer= the folder or hub name of its tokenizer"
         )
-    model = by_name[wanted]
+    if wanted != name:
+        log.info("server %s knows '%s' as '%s'", client.url, name, wanted)
+    model = by_name.get(wanted, {})
     length = model.get("max_model_len") or (model.get("meta") or {}).get("n_ctx")
-    flavour = FLAVOURS.get(str(model.get("owned_by")), PLAIN)
     return Served(wanted, flavour, Abilities(), 0, length and int(length))
 
 
-def _alone(url: str, name: str, by_name: Json) -> str | None:
-    """The server's one model, for a folder: servers on other machines name theirs otherwise."""
-    if not name.startswith(("/", ".", "~")):
-        return None
-    (only,) = by_name
-    log.info("server %s knows its one model as '%s', not as '%s'", url, only, name)
-    return only
+def _another(name: str, served: list[str], flavour: Flavour) -> str | None:
+    """What to call a model that a server does not list.
+
+    A folder may have another name on the server's machine, and where one model is served that is
+    it; a hub name says which is meant. A server of no known kind may load what it is asked for.
+    """
+    if flavour is PLAIN:
+        return None if served and not _is_folder(name) else name
+    return served[0] if len(served) == 1 and _is_folder(name) else None
+
+
+def _is_folder(name: str) -> bool:
+    return name.startswith(("/", ".", "~"))
 
 
 def _check(url: str, abilities: Abilities) -> None:
