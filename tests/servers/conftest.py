@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.policies import Policy, relay
 from relaygen_lmeval.core.types import Piece, RelayRequest, RelayResult, Role
+from relaygen_lmeval.demo.widen import write_wide_pair
 from relaygen_lmeval.engines.base import Engine
 from relaygen_lmeval.engines.scripted import EOS, ScriptedEngine
 from relaygen_lmeval.engines.server.abilities import find_served
@@ -57,6 +59,12 @@ def serve(story: Story) -> Iterator[Callable[..., Loopback]]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def wide_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded pair with heads as wide as servers want them."""
+    return write_wide_pair(tmp_path_factory.mktemp("wide"))
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 from lm_eval.api.instance import Instance
 
 from relaygen_lmeval.core.types import RelayResult, Role, SamplingParams
-from relaygen_lmeval.demo.widen import write_wide_pair
 from relaygen_lmeval.engines.local.margins import margins
 from relaygen_lmeval.errors import FailedRequests, ServerError
 from relaygen_lmeval.relay import Relay
@@ -27,12 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_wide_pair(tmp_path_factory.mktemp("wide"))
-
-
-@pytest.fixture(scope="module")
-def urls(wide: Path) -> Iterator[dict[str, str]]:
+def urls(wide_pair: Path) -> Iterator[dict[str, str]]:
     if given := os.environ.get("RELAYGEN_TEST_URLS"):
         large, small = given.split()
         yield {"base_url": large, "small_base_url": small}
@@ -41,21 +35,25 @@ def urls(wide: Path) -> Iterator[dict[str, str]]:
     if not python:
         pytest.skip("vLLM is not here: make servers, or name its Python in RELAYGEN_TEST_VLLM")
     more = ["--max-model-len", "2048"]
-    servers = start_servers({r: (str(wide / r.value), more) for r in Role}, "vllm", python=python)
+    servers = start_servers(
+        {r: (str(wide_pair / r.value), more) for r in Role}, "vllm", python=python
+    )
     yield {"base_url": servers[Role.LARGE].url, "small_base_url": servers[Role.SMALL].url}
     for server in servers.values():
         server.stop()
 
 
 @pytest.fixture(scope="module")
-def make(urls: dict[str, str], wide: Path) -> Iterator[Any]:
+def make(urls: dict[str, str], wide_pair: Path) -> Iterator[Any]:
     made: list[Relay] = []
 
     def relay(**options: Any) -> Relay:
         given = {"engine": "server", **urls, "cues": "demo", **options}
         if given["engine"] == "local":
             given = {k: v for k, v in given.items() if "url" not in k}
-        made.append(Relay.from_pretrained(str(wide / "large"), str(wide / "small"), **given))
+        made.append(
+            Relay.from_pretrained(str(wide_pair / "large"), str(wide_pair / "small"), **given)
+        )
         return made[-1]
 
     yield relay
@@ -170,14 +168,14 @@ def test_a_text_too_long_is_refused_by_name(make, questions):
         relay.run([request, long])
 
 
-def test_a_wrong_name_is_refused_with_the_right_one(urls, wide):
+def test_a_wrong_name_is_refused_with_the_right_one(urls, wide_pair):
     with pytest.raises(ServerError, match=r"has no model 'nobody/nothing'; it serves "):
         Relay.from_pretrained(
             "nobody/nothing",
             "nobody/nothing",
             engine="server",
             cues="demo",
-            tokenizer=str(wide / "large"),
-            small_tokenizer=str(wide / "small"),
+            tokenizer=str(wide_pair / "large"),
+            small_tokenizer=str(wide_pair / "small"),
             **urls,
         )
