@@ -222,7 +222,8 @@ class RelayLM(LM):
     def _describe(self) -> dict[str, Any]:
         relay = self.relay
         names = {Role.LARGE: relay.config.pretrained, Role.SMALL: relay.config.small}
-        roles = [role for role, name in names.items() if name is not None]
+        asked = [Role.LARGE] if relay.pair.small is None else list(Role)
+        roles = [role for role in asked if names[role] is not None]
         return {
             "config": describe_config(relay.config),
             "policy": relay.policy.name,

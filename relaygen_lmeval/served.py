@@ -131,14 +131,14 @@ class ServedModel(HFLM):  # type: ignore[misc,unused-ignore]
 
 
 def load_served_pair(config: RelayConfig) -> Pair:
-    """Reach both models' servers, or start them; with `policy=large` the large one alone.
+    """Reach both models' servers, or start them; with `policy=large` the large one may do.
 
     Raises:
         ConfigError: A tokenizer that is not there.
         ServerError: A server that is not there, or cannot serve a relay.
     """
     names = {Role.LARGE: config.pretrained, Role.SMALL: config.small}
-    if config.policy == "large":
+    if config.policy == "large" and not config.small_base_url:
         names[Role.SMALL] = None
     processes = _launch(config, names) if config.engine == "vllm" else {}
     try:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from relaygen_lmeval.core.types import Role, SamplingParams
+from relaygen_lmeval.core.types import Chunk, Phase, Role, SamplingParams, StopRule, Turn
 from relaygen_lmeval.errors import ServerError
 from tests.servers.conftest import make_engine, run_relay, story_request, written
 from tests.servers.loopback import Manner
@@ -91,13 +91,33 @@ def test_keep_alive_serves_all_turns_from_one_connection(serve, story, policy):
     assert len(set(server.connections)) <= 2  # one for each role
 
 
-def test_seams_that_reading_anew_changes_are_counted(serve, story, policy):
-    server = serve(Manner(owner="else", takes_ids=False, gives_ids=False, shows_stop=False))
+def test_text_is_sent_where_no_ids_are_taken(serve, story, policy):
+    server = serve(TEXT_MANNERS["nothing but text and streams"])
 
-    result = run_relay(server, story, policy)[0]
+    run_relay(server, story, policy)
 
-    assert all(s.timing.wire is not None for s in result.segments)
     assert all(isinstance(body["prompt"], str) for body in server.asked)
+
+
+@pytest.mark.parametrize(("left", "right", "n"), [("So Tom ha", "s 12", 1), ("So Tom", " has", 0)])
+def test_seams_that_reading_anew_changes_are_counted(left, right, n, serve, story):
+    """Handed over by text: the partner wrote one piece, and another the next."""
+
+    async def work() -> Chunk:
+        engine = await make_engine(serve(), story.tokenizer, shares_ids=False)
+        ids = [tuple(story.tokenizer.encode(t, add_special_tokens=False)) for t in (left, right)]
+        chunks = [
+            Chunk(Role.LARGE, Phase.REASONING, left, ids[0], len(ids[0]), "cue"),
+            Chunk(Role.SMALL, Phase.REASONING, right, ids[1], len(ids[1]), "boundary"),
+        ]
+        request = story_request(story.tokenizer)
+        turn = Turn(request, Role.LARGE, Phase.REASONING, tuple(chunks), StopRule(), 4)
+        return await engine.run(turn)
+
+    chunk = asyncio.run(work())
+
+    assert chunk.timing.wire is not None
+    assert chunk.timing.wire.changed_seams == n
 
 
 def test_sampling_is_sent_in_the_servers_words(serve, story, policy):

@@ -79,6 +79,16 @@ def test_a_failed_request_is_named_by_task_and_document(serve, tmp_path):
     lm.close()
 
 
+def test_the_large_model_alone_needs_one_server(serve, tmp_path, story):
+    server = serve()
+    given = {**options(server, tmp_path, policy="large"), "small_base_url": None}
+    lm = RelayLM(**{name: value for name, value in given.items() if value is not None})
+
+    assert lm.generate_until([instance(0)], disable_tqdm=True) == ["The answer is 14.\n\n"]
+    assert [model["role"] for model in records(tmp_path)[0]["models"]] == ["large"]
+    lm.close()
+
+
 def test_the_servers_shortest_text_bounds_the_budget(serve, tmp_path):
     lm = RelayLM(**options(serve(Manner(max_length=300)), tmp_path))
 
