@@ -22,6 +22,7 @@ from relaygen_lmeval.engines.server.abilities import PATH, Served, find_served
 from relaygen_lmeval.engines.server.client import Client
 from relaygen_lmeval.engines.server.engine import ServerEngine
 from relaygen_lmeval.engines.server.margins import prompt_margins
+from relaygen_lmeval.engines.server.pace import token_s
 from relaygen_lmeval.errors import ConfigError, EngineError
 from relaygen_lmeval.pair import Pair, join
 from relaygen_lmeval.runner import run_here
@@ -78,6 +79,13 @@ class ServedModel(HFLM):  # type: ignore[misc,unused-ignore]
         """How sure the model is of texts that are written; see `prompt_margins`."""
         assert self.served is not None
         return run_here(prompt_margins(self.client, self.served, rows, n_context))
+
+    def token_s(self) -> float:
+        """Time of one token for a request alone, seconds; see `engines.server.pace`."""
+        assert self.served is not None
+        by_ids = self.served.abilities.prompt_ids
+        prompt = self.tok_encode(_PROBE) if by_ids else _PROBE
+        return run_here(token_s(self.client, self.served, prompt))
 
     def loglikelihood(self, requests: list[Instance], **kwargs: Any) -> list[tuple[float, bool]]:
         """The server's, as the harness's `local-completions` asks for them."""

@@ -23,7 +23,7 @@ from relaygen_lmeval.calibration.forecast import Forecast, forecast
 from relaygen_lmeval.calibration.pictures import draw_cues, draw_trace, pick_trace
 from relaygen_lmeval.calibration.scoring import MARGINS_BY, MarginsBy, score
 from relaygen_lmeval.calibration.selection import RULES, Decision, Rule, choose, selected
-from relaygen_lmeval.calibration.speed import plain_step_s
+from relaygen_lmeval.calibration.speed import step_s as measure_step_s
 from relaygen_lmeval.calibration.statistics import Measured, ScoredTrace
 from relaygen_lmeval.calibration.traces import Record, Trace
 from relaygen_lmeval.config import RelayConfig
@@ -127,7 +127,7 @@ def calibrate(settings: Settings) -> Calibration:
     write_cue_file(cue_file, settings.output)
     if settings.pictures:
         _draw(settings, config, traces, scored, measured, decisions)
-    step_s = {role: plain_step_s(pair[role].model) for role in Role}
+    step_s = {role: measure_step_s(pair[role]) for role in Role}
     expected = forecast(
         traces,
         cue_file.table(),
