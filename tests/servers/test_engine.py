@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from relaygen_lmeval.core.types import Chunk, Phase, Role, SamplingParams, StopRule, Turn
+from relaygen_lmeval.engines.server import engine as engine_module
 from relaygen_lmeval.errors import ServerError
 from tests.servers.conftest import make_engine, run_relay, story_request, written
 from tests.servers.loopback import Manner
@@ -81,6 +82,17 @@ def test_ids_are_sent_and_the_text_never_encoded_anew(serve, story, policy):
     assert all(isinstance(body["prompt"], list) for body in server.asked)
     assert [i for s in result.segments for i in s.token_ids] == story.ids[: result.n_tokens]
     assert all(s.timing.wire.changed_seams == 0 for s in result.segments if s.timing.wire)
+
+
+def test_a_long_turn_comes_in_several_replies(serve, story, policy, expected, monkeypatch):
+    """So that a server is never silent for as long as a whole reasoning takes."""
+    monkeypatch.setattr(engine_module, "_MOST_AT_ONCE", 7)
+    server = serve()
+
+    result = run_relay(server, story, policy, cut="server")[0]
+
+    assert written(result) == expected
+    assert max(body["max_tokens"] for body in server.asked) == 7
 
 
 def test_keep_alive_serves_all_turns_from_one_connection(serve, story, policy):

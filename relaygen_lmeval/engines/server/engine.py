@@ -22,6 +22,10 @@ from relaygen_lmeval.engines.server.wire import encode, sampling_fields
 from relaygen_lmeval.engines.server.writing import Writing
 from relaygen_lmeval.errors import ServerError
 
+_MOST_AT_ONCE = (
+    1024  # tokens of a reply that comes at once: a longer silence would look like a hang
+)
+
 
 @dataclass
 class Track:
@@ -196,6 +200,8 @@ class ServerEngine:
         n_tokens = round_tokens(
             turn.rule, len(writing.tokens), turn.max_tokens, cue_waits=writing.cue_waits
         )
+        if not streams:
+            n_tokens = min(n_tokens, _MOST_AT_ONCE)
         n_before = turn.n_before + len(writing.tokens)
         fields: dict[str, Any] = {
             "model": self._served.name,

@@ -13,6 +13,8 @@ from relaygen_lmeval.engines.server.client import events, read_json
 from relaygen_lmeval.engines.server.wire import Reply, read_reply
 from relaygen_lmeval.engines.server.writing import Writing
 
+_HALF = "\ufffd"
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
@@ -40,7 +42,8 @@ async def read_whole(
     reply = read_reply(await read_json(response), stops)
     now = perf_counter()
     if reply.ids is None:
-        reply = replace(reply, ids=tuple(encode(reply.text)))
+        whole = reply.text.rstrip(_HALF) or reply.text  # a character that was cut in the middle
+        reply = replace(reply, ids=tuple(encode(whole)))
     assert reply.ids is not None
     decode_s = reply.decode_s or 0.0
     writing.drop_round()
