@@ -220,8 +220,8 @@ class ServerEngine:
         if not self._served.abilities.prompt_ids:
             text = track.text + "".join(token.text for token in writing.tokens)
             return encode(fields, json.dumps(text))
-        more = ", ".join(map(str, self._ids_of(writing)))
-        return encode(fields, f"[{track.json}{', ' if more else ''}{more}]")
+        more = ",".join(map(str, self._ids_of(writing)))
+        return encode(fields, f"[{track.json}{',' if more else ''}{more}]")
 
     def _ids_of(self, writing: Writing) -> list[int]:
         """The turn's ids so far; a text whose ids are not told is read anew."""
@@ -263,6 +263,6 @@ class ServerEngine:
 
 def _append(track: Track, ids: Sequence[int]) -> None:
     """Add ids; what is JSON of them already stays so."""
-    more = ", ".join(map(str, ids))
-    track.json = ", ".join(part for part in (track.json, more) if part)
+    more = ",".join(map(str, ids))
+    track.json = ",".join(part for part in (track.json, more) if part)
     track.ids.extend(ids)
