@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Role
@@ -31,38 +33,33 @@ def make_pair(config: RelayConfig) -> Pair:
     return load_served_pair(config)
 
 
-class EngineMaker:
-    """Makes the engines of one pair; those of one device share its pace."""
+def make_engines(
+    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
+) -> dict[Role, Engine]:
+    """The engine of each role that the policy asks."""
+    if config.engine == "local":
+        return local_engines(config, pair, cues, roles)
+    from relaygen_lmeval.served import server_engines
 
-    def __init__(self, config: RelayConfig, pair: Pair, cues: CueTable | None) -> None:
-        self._config = config
-        self._pair = pair
-        self._cues = cues
-        self._pacers: dict[str, Pacer] = {}
+    return dict(server_engines(config, pair, cues, roles))
 
-    def __call__(self, role: Role) -> Engine:
-        """The engine of a role."""
-        return self._local(role) if self._config.engine == "local" else self._server(role)
 
-    def _local(self, role: Role) -> LocalEngine:
-        model = self._pair[role]
+def local_engines(
+    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
+) -> dict[Role, Engine]:
+    """Lanes in this process; those of one device share its pace."""
+    pacers: dict[str, Pacer] = {}
+    engines: dict[Role, Engine] = {}
+    for role in roles:
+        model = pair[role]
         lane = Lane(
             role,
             model.model,
             model.tokenizer,
-            n_rows=self._config.n_rows,
-            cues=self._cues,
-            shares_ids=self._pair.shares_ids,
-            compiled=self._config.compile == "on",
+            n_rows=config.n_rows,
+            cues=cues,
+            shares_ids=pair.shares_ids,
+            compiled=config.compile == "on",
         )
-        pacer = self._pacers.setdefault(str(model.device), Pacer())
-        return LocalEngine(lane, pacer)
-
-    def _server(self, role: Role) -> Engine:
-        from relaygen_lmeval.served import ServedModel, make_server_engine
-
-        model = self._pair[role]
-        assert isinstance(model, ServedModel)
-        return make_server_engine(
-            role, model, cues=self._cues, shares_ids=self._pair.shares_ids, cut=self._config.cut
-        )
+        engines[role] = LocalEngine(lane, pacers.setdefault(str(model.device), Pacer()))
+    return engines

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from relaygen_lmeval.assembly import EngineMaker, make_pair
+from relaygen_lmeval.assembly import make_engines, make_pair
 from relaygen_lmeval.config import RelayConfig, parse_config
 from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
@@ -52,8 +52,7 @@ class Relay:
         self.cue_file = cue_file
         self.policy = make_policy(config, cue_file)
         self.requests = RequestMaker(config, pair, self.policy.roles)
-        make = EngineMaker(config, pair, self.policy.cues)
-        self._engines = {role: make(role) for role in self.policy.roles}
+        self._engines = make_engines(config, pair, self.policy.cues, self.policy.roles)
 
     @classmethod
     def from_pretrained(

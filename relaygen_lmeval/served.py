@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -163,10 +163,23 @@ def load_served_pair(config: RelayConfig) -> Pair:
     return join(models[Role.LARGE], models.get(Role.SMALL))
 
 
+def server_engines(
+    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
+) -> dict[Role, ServerEngine]:
+    """The engines of models whose servers have been reached."""
+    return {
+        role: make_server_engine(
+            role, pair[role], cues=cues, shares_ids=pair.shares_ids, cut=config.cut
+        )
+        for role in roles
+    }
+
+
 def make_server_engine(
-    role: Role, model: ServedModel, *, cues: CueTable | None, shares_ids: bool, cut: str
+    role: Role, model: Any, *, cues: CueTable | None, shares_ids: bool, cut: str
 ) -> ServerEngine:
     """The engine of a model whose server has been reached."""
+    assert isinstance(model, ServedModel)
     assert model.served is not None
     return ServerEngine(
         role,
