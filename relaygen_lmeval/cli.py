@@ -115,7 +115,8 @@ def bench_servers(
     json_file: JsonOption = None,
 ) -> None:
     """Time handoffs over servers against a client that sends the whole text anew each time."""
-    from relaygen_lmeval.server_bench import Plan, run_server_bench, server_table
+    from relaygen_lmeval.server_bench import Plan, run_server_bench
+    from relaygen_lmeval.server_figures import server_table
 
     numbers = [tuple(int(n) for n in text.split(",")) for text in (lengths, at_once)]
     report = run_server_bench(model_args, Plan(turns, tokens, numbers[0], numbers[1], repeats))

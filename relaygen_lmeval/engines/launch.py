@@ -1,16 +1,14 @@
 """Starts real servers for a pair, one after the other, waits until they are well, stops them.
 
-It knows command lines and processes, and neither models nor turns.
+It knows processes, and neither models nor turns.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,57 +17,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import httpx
 
 from relaygen_lmeval.core.types import Role
+from relaygen_lmeval.engines import commands
+from relaygen_lmeval.engines.commands import HOST, KINDS, Command, Place
 from relaygen_lmeval.errors import ServerError
 
 log = logging.getLogger(__name__)
 
-KINDS = ("vllm", "sglang", "llama.cpp")
-_HOST = "127.0.0.1"
 _READY_S = 1800.0  # a large model's weights may have to be downloaded first
 _STOP_S = 20.0
 _N_LINES = 12  # of a server's log that an error shows
 _MOST_OF_MEMORY = 0.9  # vLLM's own default
 _LEAST_SHARE = 0.15  # a small model needs room for its cache, too
-# Run in the server's Python: what it can start.
-_LOOK = """
-import importlib.util, json, pathlib
-found = {name: importlib.util.find_spec(name) for name in ("vllm", "sglang", "xllamacpp")}
-vllm = found["vllm"]
-files = list(pathlib.Path(vllm.origin).parent.glob("entrypoints/**/cli_args.py")) if vllm else []
-times = any("enable_per_request_metrics" in file.read_text() for file in files)
-print(json.dumps({**{k: v is not None for k, v in found.items()}, "times": times}))
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a server runs.
-
-    Attributes:
-        port: Its port on this machine.
-        share: Part of the GPU's memory; `None` on a machine without one.
-        cores: Processor cores it may use, on such a machine.
-    """
-
-    port: int
-    share: float | None
-    cores: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command line and what its environment must hold."""
-
-    arguments: list[str]
-    environment: dict[str, str]
 
 
 class ServerProcess:
@@ -84,7 +48,7 @@ class ServerProcess:
 
     def __init__(self, name: str, command: Command, port: int, log_path: Path) -> None:
         self.name = name
-        self.url = f"http://{_HOST}:{port}"
+        self.url = f"http://{HOST}:{port}"
         self.log_path = log_path
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every look
         with log_path.open("wb") as out:
@@ -168,9 +132,9 @@ def launch_pair(
         ServerError: None is installed, or one that did not start.
     """
     python = python or sys.executable
-    installed = _look(python)
-    kind = kind or next((name for name in KINDS if _has(installed, name)), None)
-    if kind is None or not _has(installed, kind):
+    installed = commands.look(python)
+    kind = kind or next((name for name in KINDS if commands.has(installed, name)), None)
+    if kind is None or not commands.has(installed, kind):
         raise ServerError(
             f"{kind or 'no server'} is {'not ' if kind else ''}installed for {python}: install one "
             f"of {', '.join(KINDS)} (llama.cpp: xllamacpp), or name another Python that has it"
@@ -181,7 +145,7 @@ def launch_pair(
     try:
         for role, (name, more) in wanted.items():
             place = Place(_free_port(), (shares or {}).get(role), cores[role])
-            command = _COMMANDS[kind](python, name, place, installed)
+            command = commands.COMMANDS[kind](python, name, place, installed)
             command.arguments.extend(more)
             log.info("starting %s for '%s': %s", kind, name, shlex.join(command.arguments))
             path = folder / f"{role.value}.log"
@@ -209,73 +173,6 @@ def split_memory(n_large: int, n_small: int | None) -> dict[Role, float]:
     return {Role.LARGE: round(_MOST_OF_MEMORY - small, 2), Role.SMALL: round(small, 2)}
 
 
-def _vllm(python: str, name: str, place: Place, installed: Mapping[str, Any]) -> Command:
-    arguments = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", name]
-    arguments += ["--served-model-name", name, "--host", _HOST, "--port", str(place.port)]
-    if installed["times"]:
-        arguments.append("--enable-per-request-metrics")
-    # Cue tables have more stop strings than the four it takes by default.
-    environment = {"VLLM_MAX_STOP_STRINGS": "1024", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-    if place.share is not None:
-        arguments += ["--gpu-memory-utilization", str(place.share)]
-    else:
-        arguments += ["--dtype", "float32", "--enforce-eager"]
-        bound = ",".join(map(str, place.cores))
-        on_cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": bound}
-        on_cpu["TORCHDYNAMO_DISABLE"] = "1"
-        environment |= {k: os.environ.get(k, v) for k, v in on_cpu.items()}
-    return Command(arguments, environment)
-
-
-def _sglang(python: str, name: str, place: Place, installed: Mapping[str, Any]) -> Command:
-    arguments = [python, "-m", "sglang.launch_server", "--model-path", name]
-    arguments += ["--served-model-name", name, "--host", _HOST, "--port", str(place.port)]
-    if place.share is not None:
-        arguments += ["--mem-fraction-static", str(place.share)]
-    return Command(arguments, {})
-
-
-def _llama_cpp(python: str, name: str, place: Place, installed: Mapping[str, Any]) -> Command:
-    threads = str(len(place.cores))
-    common = ["--port", str(place.port), "--threads", threads]
-    if binary := shutil.which("llama-server"):
-        return Command([binary, "--model", _gguf(name), "--host", _HOST, *common], {})
-    script = str(Path(__file__).with_name("llama_server.py"))
-    return Command([python, script, _gguf(name), *common], {})
-
-
-_COMMANDS: Mapping[str, Callable[[str, str, Place, Mapping[str, Any]], Command]] = {
-    "vllm": _vllm,
-    "sglang": _sglang,
-    "llama.cpp": _llama_cpp,
-}
-
-
-def _gguf(name: str) -> str:
-    """The model's file: named itself, alone in its folder, or beside the folder of its name."""
-    path = Path(name)
-    found = [path] if path.suffix == ".gguf" else [*path.glob("*.gguf"), path.with_suffix(".gguf")]
-    for file in found:
-        if file.is_file():
-            return str(file)
-    raise ServerError(f"llama.cpp needs a .gguf file, and '{name}' has none: name one")
-
-
-def _look(python: str) -> dict[str, Any]:
-    try:
-        shown = subprocess.run([python, "-c", _LOOK], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ServerError(f"'{python}' does not run: name a Python that has the server") from error
-    found: dict[str, Any] = json.loads(shown.stdout)
-    return found
-
-
-def _has(installed: Mapping[str, Any], kind: str) -> bool:
-    if kind == "llama.cpp":
-        return bool(installed["xllamacpp"] or shutil.which("llama-server"))
-    return bool(installed.get(kind))
-
-
 def _halves(cores: Sequence[int]) -> dict[Role, tuple[int, ...]]:
     """The cores of each server; a machine with one core shares it."""
     half = (len(cores) + 1) // 2
@@ -284,7 +181,7 @@ def _halves(cores: Sequence[int]) -> dict[Role, tuple[int, ...]]:
 
 def _free_port() -> int:
     with socket.socket() as listener:
-        listener.bind((_HOST, 0))
+        listener.bind((HOST, 0))
         return int(listener.getsockname()[1])
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from relaygen_lmeval.core.types import Role
-from relaygen_lmeval.engines import launch
-from relaygen_lmeval.engines.launch import Command, Place, ServerProcess, launch_pair, split_memory
+from relaygen_lmeval.engines import commands
+from relaygen_lmeval.engines.commands import Command, Place
+from relaygen_lmeval.engines.launch import ServerProcess, launch_pair, split_memory
 from relaygen_lmeval.errors import ServerError
 from relaygen_lmeval.serve import usage
 
@@ -46,8 +47,8 @@ def lives(pid: int) -> bool:
 
 @pytest.fixture(autouse=True)
 def _vllm_is_a_small_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_COMMANDS", {"vllm": small_server})
-    monkeypatch.setattr(launch, "_look", lambda python: {"vllm": True, "xllamacpp": False})
+    monkeypatch.setattr(commands, "COMMANDS", {"vllm": small_server})
+    monkeypatch.setattr(commands, "look", lambda python: {"vllm": True, "xllamacpp": False})
 
 
 def test_both_servers_start_and_end_with_their_children():
@@ -64,8 +65,8 @@ def test_both_servers_start_and_end_with_their_children():
 
 def test_a_server_that_ends_at_once_is_reported_with_its_log(monkeypatch):
     monkeypatch.setattr(
-        launch,
-        "_COMMANDS",
+        commands,
+        "COMMANDS",
         {"vllm": lambda *a: small_server(*a, script="raise SystemExit('no weights here')")},
     )
 
@@ -92,7 +93,7 @@ def test_if_the_second_does_not_start_the_first_is_stopped(monkeypatch):
 
 
 def test_a_server_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(launch, "_look", lambda python: {"vllm": False, "xllamacpp": False})
+    monkeypatch.setattr(commands, "look", lambda python: {"vllm": False, "xllamacpp": False})
 
     with pytest.raises(ServerError, match="vllm is not installed for"):
         launch_pair({Role.LARGE: ("large", [])}, "vllm")
@@ -105,10 +106,10 @@ def test_ctrl_c_or_the_end_of_the_run_stops_both(number, tmp_path):
     code = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from relaygen_lmeval import serve
-from relaygen_lmeval.engines import launch
+from relaygen_lmeval.engines import commands
 from tests.servers.test_launch import small_server
-launch._COMMANDS = {{"vllm": small_server}}
-launch._look = lambda python: {{"vllm": True}}
+commands.COMMANDS = {{"vllm": small_server}}
+commands.look = lambda python: {{"vllm": True}}
 serve.serve_pair("", "", "vllm", say=lambda text: print(text, flush=True))
 """
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -157,7 +158,7 @@ def test_usage_names_both_urls():
 def test_vllm_gets_its_part_of_the_machine(share, wanted):
     place = Place(8000, share, (2, 3))
 
-    command = launch._vllm("python", "m", place, {"times": True})
+    command = commands._vllm("python", "m", place, {"times": True})
 
     assert command.arguments[-len(wanted) :] == wanted or wanted[0] in command.arguments
     assert "--enable-per-request-metrics" in command.arguments
