@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lm_eval.api.instance import Instance
 
-from relaygen_lmeval.core.types import RelayResult, Role, SamplingParams
+from relaygen_lmeval.core.types import Piece, RelayResult, Role, SamplingParams
 from relaygen_lmeval.engines.local.margins import margins
 from relaygen_lmeval.errors import FailedRequests, ServerError
 from relaygen_lmeval.relay import Relay
@@ -161,8 +162,8 @@ def test_margins_are_those_of_a_forward_here(make, local):
 def test_a_text_too_long_is_refused_by_name(make, questions):
     relay = make()
     request = relay.requests.make(0, relay.requests.template(questions[0]), max_tokens=100)
-    long = relay.requests.make(1, relay.requests.template(questions[0]), max_tokens=100)
-    object.__setattr__(long, "max_tokens", 10**6)
+    endless = Piece("", request.prompts[Role.LARGE].token_ids * 1000)
+    long = replace(request, seq_id=1, prompts=dict.fromkeys(Role, endless))
 
     with pytest.raises(FailedRequests, match=r"1 of 2 requests failed: 1: .*status 400"):
         relay.run([request, long])
