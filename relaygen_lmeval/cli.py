@@ -80,6 +80,37 @@ def join(
 app.add_typer(bench_app, name="bench")
 
 
+@app.command()
+def serve(
+    pretrained: Annotated[str, typer.Option(help="Large model; empty: the embedded pair")] = "",
+    small: Annotated[str, typer.Option(help="Small model")] = "",
+    server: Annotated[
+        str, typer.Option(help="vllm, sglang or llama.cpp; default: the first installed")
+    ] = "",
+    server_args: Annotated[
+        str, typer.Option("--server_args", help="More arguments for both servers, in quotes")
+    ] = "",
+    small_server_args: Annotated[
+        str, typer.Option("--small_server_args", help="More for the small model's alone")
+    ] = "",
+    server_python: Annotated[
+        str, typer.Option("--server_python", help="The Python that has the server's package")
+    ] = "",
+) -> None:
+    """Start two real servers, print the lm_eval line that uses them, stop both on Ctrl-C."""
+    from relaygen_lmeval.serve import serve_pair
+
+    serve_pair(
+        pretrained,
+        small,
+        server or None,
+        server_args=server_args,
+        small_server_args=small_server_args,
+        python=server_python or None,
+        say=typer.echo,
+    )
+
+
 def _with_model(arguments: list[str]) -> list[str]:
     """Name the model where the user, running an evaluation, has not."""
     if arguments[:1] in (["ls"], ["validate"]):

@@ -10,6 +10,7 @@ from typing import Any
 
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.server_options import check_servers, n_concurrent
 
 POLICIES = ("relay", "large", "small")
 MATCH_RULES = ("word", "substring")
@@ -53,6 +54,20 @@ class RelayConfig:
             once, each on threads of its own.
         small_threads: CPU threads of the small model.
         log_dir: Folder of the journal; default: a new one below `relaygen_logs/`.
+        engine: `local` runs the models in this process, `server` asks servers that are
+            running, `vllm` starts two vLLM servers for this run.
+        base_url: The large model's server, for `engine=server`.
+        small_base_url: The small model's.
+        num_concurrent: Requests under way at once over servers; default: `batch_size`, or 16
+            where that is 1.
+        timeout: Longest silence of a server, seconds.
+        max_retries: How often a failed request is sent again where that may help.
+        abilities: What the large model's server can, against what probing finds.
+        small_abilities: The same for the small model's.
+        cut: Who cuts a turn: `server` by stop strings, `stream` we alone, or `auto`.
+        server_args: More arguments for a server that is started, apart by blanks.
+        small_server_args: The same for the small model's.
+        server_python: The Python that has the server's package; default: this one.
         large_options: What the large model is loaded with, as `--model hf` names it.
         small_options: The same for the small one.
     """
@@ -77,12 +92,26 @@ class RelayConfig:
     threads: int | None = None
     small_threads: int | None = None
     log_dir: str | None = None
+    engine: str = "local"
+    base_url: str | None = None
+    small_base_url: str | None = None
+    num_concurrent: int | None = None
+    timeout: float = 600
+    max_retries: int = 6
+    abilities: str | None = None
+    small_abilities: str | None = None
+    cut: str = "auto"
+    server_args: str = ""
+    small_server_args: str = ""
+    server_python: str | None = None
     large_options: Mapping[str, Any] = field(default_factory=dict)
     small_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
         """Requests under way at once."""
+        if self.engine != "local":
+            return self.num_concurrent or n_concurrent(self.batch_size)
         if isinstance(self.batch_size, int):
             return self.batch_size
         return min(16, self.max_batch_size)
@@ -165,7 +194,8 @@ def _models(own: Mapping[str, Any], embedded: Path) -> tuple[str, str | None]:
             "or set policy=large"
         )
     for name in filter(None, (pretrained, small)):
-        _check_model(str(name))
+        if own.get("engine") != "server":  # a server may lie on another machine
+            _check_model(str(name))
     return str(pretrained), None if small is None else str(small)
 
 
@@ -198,6 +228,7 @@ def _check(config: RelayConfig) -> None:
     if not (isinstance(config.batch_size, str) and config.batch_size.startswith("auto")):
         _at_least("batch_size", config.batch_size, 1)
     check_budget(config.max_gen_toks, config.max_answer_toks)
+    check_servers(config)
 
 
 def _check_speculation(config: RelayConfig) -> None:

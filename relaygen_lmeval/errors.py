@@ -8,6 +8,7 @@ RelayGenError
 ├── CueFileError     a file of `cues/`
 ├── EngineError      a model that could not be loaded or run
 │   └── ServerError  the same, behind HTTP
+│       └── FailedRequests  some requests of a run failed for good; the rest is finished
 └── JournalError     the append-only record of a run
 ```
 
@@ -16,11 +17,14 @@ This module knows no other module of the package.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 __all__ = [
     "CalibrationError",
     "ConfigError",
     "CueFileError",
     "EngineError",
+    "FailedRequests",
     "JournalError",
     "RelayGenError",
     "ServerError",
@@ -54,6 +58,18 @@ class EngineError(RelayGenError):
 
 class ServerError(EngineError):
     """A model server could not be reached, or answered with an error."""
+
+
+class FailedRequests(ServerError):
+    """Some requests of a run failed for good while the rest went on.
+
+    Attributes:
+        failed: What was the matter with each, by the request's `seq_id`.
+    """
+
+    def __init__(self, message: str, failed: Mapping[int, str]) -> None:
+        super().__init__(message)
+        self.failed = failed
 
 
 class JournalError(RelayGenError):

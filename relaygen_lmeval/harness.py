@@ -27,7 +27,7 @@ from tqdm import tqdm
 from relaygen_lmeval.cache import check_sampling, identity, separate
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
-from relaygen_lmeval.errors import ConfigError, RelayGenError
+from relaygen_lmeval.errors import ConfigError, FailedRequests, RelayGenError
 from relaygen_lmeval.excepthook import say_errors_in_one_line
 from relaygen_lmeval.journal import Journal, Label, check_writable
 from relaygen_lmeval.pair import n_parameters
@@ -95,7 +95,8 @@ class RelayLM(SeededLM):
         try:
             results = self.relay.run(relayed, on_result)
         except RelayGenError as error:
-            raise self._failed(error, len(self._records) - n_before, len(requests)) from error
+            n_done = len(self._records) - n_before
+            raise self._failed(error, n_done, len(requests), labels) from error
         finally:
             bar.close()
         self._print_totals()
@@ -231,7 +232,8 @@ class RelayLM(SeededLM):
     def _describe(self) -> dict[str, Any]:
         relay = self.relay
         names = {Role.LARGE: relay.config.pretrained, Role.SMALL: relay.config.small}
-        roles = [role for role, name in names.items() if name is not None]
+        asked = [Role.LARGE] if relay.pair.small is None else list(Role)
+        roles = [role for role in asked if names[role] is not None]
         return {
             "config": describe_config(relay.config),
             "policy": relay.policy.name,
@@ -247,10 +249,22 @@ class RelayLM(SeededLM):
             "versions": versions(),
         }
 
-    def _failed(self, error: RelayGenError, n_done: int, n: int) -> RelayGenError:
-        message = f"{error} ({n_done} of {n} finished requests are in {self._journal.path})"
-        self._journal.write_failure(message)
-        return type(error)(message)
+    def _failed(
+        self, error: RelayGenError, n_done: int, n: int, labels: Sequence[Label]
+    ) -> RelayGenError:
+        """The error with the place of what is finished; failed requests by task and document."""
+        done = f"({n_done} of {n} finished requests are in {self._journal.path})"
+        if not isinstance(error, FailedRequests):
+            self._journal.write_failure(f"{error} {done}")
+            return type(error)(f"{error} {done}")
+        for i, message in error.failed.items():
+            self._journal.write_failure(message, labels[i])
+        names = ", ".join(f"{labels[i].task} {labels[i].doc_id}" for i in sorted(error.failed))
+        first = error.failed[min(error.failed)]
+        return FailedRequests(
+            f"{len(error.failed)} of {n} requests failed: {names}; the first: {first} {done}",
+            error.failed,
+        )
 
     def _print_totals(self) -> None:
         if self.rank == 0:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from relaygen_lmeval.core.latency import latency_of
-from relaygen_lmeval.core.types import Drafts, RelayRequest, RelayResult, Role, Segment
+from relaygen_lmeval.core.types import Drafts, RelayRequest, RelayResult, Role, Segment, Wire
 from relaygen_lmeval.errors import JournalError
 
 SCHEMA = 1
@@ -65,9 +65,10 @@ class Journal:
         self._write(record)
         return record
 
-    def write_failure(self, message: str) -> None:
-        """Append why the run ended early."""
-        self._write({"kind": "failure", "message": message})
+    def write_failure(self, message: str, label: Label | None = None) -> None:
+        """Append why the run, or the one request of `label`, has no result."""
+        named = asdict(label) if label else {}
+        self._write({"kind": "failure", **named, "message": message})
 
     def close(self) -> None:
         """Close the file."""
@@ -164,6 +165,7 @@ def _segment(segment: Segment) -> dict[str, Any]:
         "prefill_s": _s(timing.prefill_s),
         "decode_s": _s(timing.decode_s),
         "drafts": _drafts(timing.drafts),
+        **_wire(timing.wire),
         "token_ids": list(segment.token_ids),
     }
 
@@ -178,6 +180,16 @@ def _drafts(drafts: Drafts | None) -> dict[str, float] | None:
         "mean_accepted": round(drafts.mean_accepted, 4),
         "draft_s": _s(drafts.draft_s),
     }
+
+
+def _wire(wire: Wire | None) -> dict[str, Any]:
+    """What a server added, for a segment that one wrote."""
+    if wire is None:
+        return {}
+    told = asdict(wire)
+    overhead_s = None if wire.server_s is None else wire.e2e_s - wire.server_s
+    told["overhead_s"] = overhead_s
+    return {"wire": {k: _s(v) if isinstance(v, float) else v for k, v in told.items()}}
 
 
 def _prompts(request: RelayRequest) -> dict[str, str]:

@@ -103,7 +103,11 @@ def load_pair(config: RelayConfig) -> Pair:
     for name, options in wanted:
         _check_generative(name, options)
     models = [_load(name, options, config) for name, options in wanted]
-    large, small = models[0], models[1] if len(models) > 1 else None
+    return join(models[0], models[1] if len(models) > 1 else None)
+
+
+def join(large: HFLM, small: HFLM | None) -> Pair:
+    """A pair of loaded models; says how they hand over."""
     shares_ids = small is None or same_ids(large.tokenizer, small.tokenizer)
     _note(large, small, shares_ids)
     return Pair(large, small, shares_ids)

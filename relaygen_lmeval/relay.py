@@ -11,13 +11,12 @@ Examples:
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
+from relaygen_lmeval.assembly import make_engines, make_pair
 from relaygen_lmeval.config import RelayConfig, parse_config
 from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
@@ -31,14 +30,11 @@ from relaygen_lmeval.core.types import (
 )
 from relaygen_lmeval.cuefile import CueFile, cue_file_for
 from relaygen_lmeval.demo import demo_path
-from relaygen_lmeval.lanes import local_engines
-from relaygen_lmeval.pair import Pair, load_pair, model_options
+from relaygen_lmeval.pair import Pair, model_options
 from relaygen_lmeval.requests import Prompt, RequestMaker
-from relaygen_lmeval.runner import OnResult, relay_all
+from relaygen_lmeval.runner import OnResult, relay_all, run_here
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Relay:
@@ -56,7 +52,7 @@ class Relay:
         self.cue_file = cue_file
         self.policy = make_policy(config, cue_file)
         self.requests = RequestMaker(config, pair, self.policy.roles)
-        self._engines = local_engines(config, pair, self.policy.cues, self.policy.roles)
+        self._engines = make_engines(config, pair, self.policy.cues, self.policy.roles)
 
     @classmethod
     def from_pretrained(
@@ -84,7 +80,7 @@ class Relay:
     def from_config(cls, config: RelayConfig) -> Relay:
         """Load what a checked configuration says; the cues first, for they may be refused."""
         cue_file = load_cues(config)
-        return cls(config, load_pair(config), cue_file)
+        return cls(config, make_pair(config), cue_file)
 
     def generate(
         self,
@@ -131,7 +127,7 @@ class Relay:
             result = read[raw.request.seq_id] = self._read(raw)
             on_result(result)
 
-        _run(
+        run_here(
             relay_all(
                 requests,
                 self.policy,
@@ -196,13 +192,3 @@ def load_cues(config: RelayConfig) -> CueFile | None:
         return None
     assert config.small is not None
     return cue_file_for(config.cues, config.pretrained, config.small)
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, from inside a running event loop (a notebook) too."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()

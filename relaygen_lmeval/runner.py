@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
+from typing import Any, TypeVar
 
 from relaygen_lmeval.core.policies import Policy
 from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text_of
 from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState
 from relaygen_lmeval.engines.base import Engines
+from relaygen_lmeval.errors import FailedRequests, ServerError
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 OnResult = Callable[[RelayResult], None]
 
 
@@ -49,23 +56,53 @@ async def relay_all(
         on_result: Called with each result as it is finished.
 
     Raises:
-        EngineError: The first failure; requests that were finished have been reported.
+        EngineError: The first failure of a model in this process, where all would fail alike.
+        FailedRequests: Names those that failed on their server, after all others are finished.
     """
     places = asyncio.Semaphore(n_at_once)
+    failed: dict[int, str] = {}
 
-    async def one(request: RelayRequest) -> RelayResult:
+    async def one(request: RelayRequest) -> RelayResult | None:
         async with places:
-            result = await relay_one(request, policy, engines)
+            try:
+                result = await relay_one(request, policy, engines)
+            except ServerError as error:
+                failed[request.seq_id] = str(error)
+                log.error("%s; the others go on", error)
+                return None
             on_result(result)
             return result
 
     tasks = [asyncio.create_task(one(request)) for request in requests]
     try:
-        return list(await asyncio.gather(*tasks))
+        results = await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if failed:
+        raise FailedRequests(_all_failed(failed, len(tasks)), failed)
+    return [result for result in results if result]
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, from inside a running event loop (a notebook) too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def _all_failed(failed: dict[int, str], n: int) -> str:
+    """Every failed request by its number, and what was the matter, once where it is the same."""
+    numbers: dict[str, list[str]] = {}
+    for seq_id in sorted(failed):
+        reason = failed[seq_id].removeprefix(f"request {seq_id}, ")
+        numbers.setdefault(reason, []).append(str(seq_id))
+    named = "; ".join(f"{', '.join(who)}: {reason}" for reason, who in numbers.items())
+    return f"{len(failed)} of {n} requests failed: {named}"
 
 
 def _result(state: RelayState, started_s: float, ended_s: float) -> RelayResult:

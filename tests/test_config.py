@@ -47,7 +47,7 @@ def test_what_names_a_thing_of_one_model_goes_to_the_large_alone():
         ({"larg": "a/b"}, "unknown option 'larg'.*did you mean 'large'"),
         ({"polcy": "large"}, "did you mean 'policy'"),
         ({"small_dtpe": "x"}, "did you mean 'small_dtype'"),
-        ({"nothing_like_it": 1}, "The relay's own: answer_by"),
+        ({"nothing_like_it": 1}, "The relay's own: abilities, answer_by"),
         ({"pretrained": "a/b"}, "without small="),
         ({"small": "a/b"}, "without pretrained="),
         ({"pretrained": "a/b", "large": "a/b", "small": "a/c"}, "name the same model"),

@@ -233,7 +233,7 @@ def test_cue_files_are_refused_before_models_are_loaded(tmp_path, content, said)
 
 def test_an_unwritable_log_folder_is_refused_before_models_are_loaded(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("relaygen_lmeval.relay.load_pair", lambda config: pytest.fail("loaded"))
+    monkeypatch.setattr("relaygen_lmeval.relay.make_pair", lambda config: pytest.fail("loaded"))
 
     with pytest.raises(JournalError, match="log_dir="):
         RelayLM(log_dir=str(tmp_path / "file" / "log"))

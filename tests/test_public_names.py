@@ -47,6 +47,7 @@ def test_error_tree_is_as_drawn():
         "CueFileError": "RelayGenError",
         "EngineError": "RelayGenError",
         "ServerError": "EngineError",
+        "FailedRequests": "ServerError",
         "JournalError": "RelayGenError",
     }
 

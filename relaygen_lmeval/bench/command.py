@@ -75,6 +75,30 @@ def bench(
     Console().print(table)
 
 
+@bench_app.command(name="servers")
+def bench_servers(
+    model_args: Annotated[
+        str, typer.Option("--model_args", help="With engine=server and both URLs, or engine=vllm")
+    ],
+    turns: Annotated[int, typer.Option(help="Handoffs of each text")] = 8,
+    tokens: Annotated[int, typer.Option(help="Tokens of each turn")] = 16,
+    lengths: Annotated[str, typer.Option(help="Tokens of text before, with commas")] = "500,8000",
+    at_once: Annotated[
+        str, typer.Option("--at_once", help="Texts under way at once, with commas")
+    ] = "1,16",
+    repeats: Annotated[int, typer.Option(help="Measured rounds, after one to warm up")] = 5,
+    json_file: JsonOption = None,
+) -> None:
+    """Time handoffs over servers against a client that sends the whole text anew each time."""
+    from relaygen_lmeval.bench.server_figures import server_table
+    from relaygen_lmeval.bench.servers import Plan, run_server_bench
+
+    plan = Plan(turns, tokens, _sizes(lengths), _sizes(at_once), repeats)
+    report = run_server_bench(model_args, plan)
+    _write_json(report, json_file)
+    Console().print(server_table(report))
+
+
 @bench_app.command(name="calibrate")
 def bench_calibrate(
     model_args: PairOption = "", n: ProblemsOption = 40, json_file: JsonOption = None
@@ -133,7 +157,7 @@ def _sizes(batch: str) -> tuple[int, ...]:
     except ValueError:
         sizes = (0,)
     if min(sizes) < 1:
-        raise ConfigError(f"--batch {batch} must be whole numbers from 1 on, with commas between")
+        raise ConfigError(f"'{batch}' must be whole numbers from 1 on, with commas between")
     return sizes
 
 

@@ -16,13 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from relaygen_lmeval import __version__
+from relaygen_lmeval.assembly import make_pair
 from relaygen_lmeval.calibration import traces as tracing
 from relaygen_lmeval.calibration.candidates import discover, read_candidates
 from relaygen_lmeval.calibration.forecast import Forecast, forecast
 from relaygen_lmeval.calibration.pictures import draw_cues, draw_trace, pick_trace
 from relaygen_lmeval.calibration.scoring import MARGINS_BY, MarginsBy, score
 from relaygen_lmeval.calibration.selection import RULES, Decision, Rule, choose, selected
-from relaygen_lmeval.calibration.speed import plain_step_s
+from relaygen_lmeval.calibration.speed import step_s as measure_step_s
 from relaygen_lmeval.calibration.statistics import Measured, ScoredTrace
 from relaygen_lmeval.calibration.traces import Record, Trace
 from relaygen_lmeval.config import RelayConfig
@@ -33,7 +34,7 @@ from relaygen_lmeval.cuefile import CueFile, candidate_forms, write_cue_file
 from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.errors import CalibrationError, ConfigError
 from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.pair import Pair, load_pair
+from relaygen_lmeval.pair import Pair
 from relaygen_lmeval.provenance import describe_model
 from relaygen_lmeval.relay import parse_options
 
@@ -126,7 +127,7 @@ def calibrate(settings: Settings) -> Calibration:
     write_cue_file(cue_file, settings.output)
     if settings.pictures:
         _draw(settings, config, traces, scored, measured, decisions)
-    step_s = {role: plain_step_s(pair[role].model) for role in Role}
+    step_s = {role: measure_step_s(pair[role]) for role in Role}
     expected = forecast(
         traces,
         cue_file.table(),
@@ -226,6 +227,11 @@ def _config(settings: Settings) -> RelayConfig:
     log_dir = config.log_dir or str(
         settings.log_dir or Path("relaygen_logs") / "calibrate" / settings.output.stem
     )
+    if config.engine == "vllm":
+        raise ConfigError(
+            "a calibration asks its servers after the traces, too: start them with `relaygen serve` "
+            "and give engine=server with their URLs"
+        )
     return replace(config, policy="large", log_dir=log_dir)
 
 
@@ -233,7 +239,7 @@ def _records(settings: Settings, config: RelayConfig) -> tuple[Pair, Record, lis
     """The models, and the traces of a journal or of a run that is made or continued here."""
     if settings.traces is not None:
         header, records = tracing.read_records(settings.traces)
-        pair = load_pair(config)
+        pair = make_pair(config)
         tracing.check_model(header, settings.traces, _described(config, pair)["large"])
         return pair, header, records, settings.traces
     gen_kwargs = {**tracing.GEN_KWARGS, **settings.gen_kwargs}

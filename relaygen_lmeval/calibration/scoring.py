@@ -39,11 +39,21 @@ def _score(pair: Pair, traces: Sequence[Trace], role: Role) -> list[ScoredTrace]
     written = [list(trace.ids) if own else _encode(pair, trace.text) for trace in traces]
     rows = [[*t.prompts[role], *ids] for t, ids in zip(traces, written, strict=True)]
     n_context = [len(trace.prompts[role]) for trace in traces]
-    found = margins(pair[role].model, rows, n_context)
+    found = _margins(pair, role, rows, n_context)
     return [
         ScoredTrace(trace.texts, tuple(values), None if own else _texts(pair, trace, ids))
         for trace, values, ids in zip(traces, found, written, strict=True)
     ]
+
+
+def _margins(
+    pair: Pair, role: Role, rows: list[list[int]], n_context: list[int]
+) -> list[list[float]]:
+    model = pair[role]
+    if hasattr(model, "margins"):  # a ServedModel, whose module needs the extra `server`
+        found: list[list[float]] = model.margins(rows, n_context)
+        return found
+    return margins(model.model, rows, n_context)
 
 
 def _encode(pair: Pair, text: str) -> list[int]:

@@ -21,6 +21,13 @@ from relaygen_lmeval.relay import Relay
 _WARM_UP, _MEASURED = 10, 50
 
 
+def step_s(model: Any) -> float:
+    """Time one decode step of a loaded or a served model at batch 1, seconds."""
+    if hasattr(model, "token_s"):  # a ServedModel, whose module needs the extra `server`
+        return float(model.token_s())
+    return plain_step_s(model.model)
+
+
 @torch.inference_mode()
 def plain_step_s(model: Any) -> float:
     """Time one decode step of a transformers model at batch 1; the median, in seconds."""

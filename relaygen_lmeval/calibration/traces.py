@@ -231,7 +231,7 @@ def _generate(lm: RelayLM, requests: Sequence[RelayRequest], labels: Sequence[La
     try:
         lm.relay.run(requests, on_result)
     except RelayGenError as error:
-        raise lm._failed(error, len(done), len(requests)) from error
+        raise lm._failed(error, len(done), len(requests), labels) from error
     finally:
         bar.close()
 

@@ -60,6 +60,11 @@ class Scanner:
         """Characters of the turn read so far."""
         return self._origin + len(self._window)
 
+    @property
+    def cue_waits(self) -> bool:
+        """Whether a cue was read that only `min_tokens` or its sentence's end decides."""
+        return self._live is not None
+
     def feed(self, text: str) -> Stop | None:
         """Read one token's text (it may be empty) and say whether the turn ends with it."""
         self._n_tokens += 1

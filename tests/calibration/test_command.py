@@ -150,7 +150,7 @@ def n_of(record: dict[str, Any]) -> int:
 
 def test_an_output_that_exists_is_kept(settings, made, monkeypatch):
     before = settings.output.read_bytes()
-    monkeypatch.setattr(command, "load_pair", lambda config: pytest.fail("loaded"))
+    monkeypatch.setattr(command, "make_pair", lambda config: pytest.fail("loaded"))
     monkeypatch.setattr(command, "RelayLM", lambda **options: pytest.fail("loaded"))
 
     with pytest.raises(CalibrationError, match=r"exists and is kept.*--overwrite"):
@@ -179,7 +179,7 @@ def test_an_output_that_exists_is_kept(settings, made, monkeypatch):
 def test_wrong_options_are_refused_before_a_model_is_loaded(
     settings, monkeypatch, tmp_path, changes, said
 ):
-    monkeypatch.setattr(command, "load_pair", lambda config: pytest.fail("loaded"))
+    monkeypatch.setattr(command, "make_pair", lambda config: pytest.fail("loaded"))
     monkeypatch.setattr(command, "RelayLM", lambda **options: pytest.fail("loaded"))
 
     with pytest.raises((CalibrationError, ConfigError), match=said):
