@@ -72,9 +72,9 @@ def test_the_floor_counts_every_forward_a_text_needs(monkeypatch, pair):
     )
     result = RelayResult(RelayRequest(0, {}, 20), "", "", segments, "eos")
 
-    # Large: 16 to catch up, two blocks of 1 + 3 at 16, 2 tokens more at 10, 6 drafts at 2.
-    # Small: 5 to catch up, 4 tokens more at 2.
-    large, small = 16 + 2 * 16 + 2 * 10 + 6 * 2, 5 + 4 * 2
+    # Large: 16 to catch up and verify the first block, 16 for the second, of 1 + 3, 3 tokens more
+    # at 10, 6 drafts at 2. Small: 5 to catch up, 4 tokens more at 2.
+    large, small = 16 + 16 + 3 * 10 + 6 * 2, 5 + 4 * 2
     assert Floor(pair).of([result], 1) == large + small
     assert Floor(pair).of([result, result], 2) == large + small
 

@@ -47,12 +47,12 @@ class Floor:
         n_read = sum(segment.timing.catch_up_tokens for segment in own)
         read_s = self._forward_s(role, n_rows, max(1, round(n_read / len(own))))
         drafts = sum((s.timing.drafts for s in own if s.timing.drafts), Drafts())
-        n_tokens = sum(segment.n_tokens for segment in own)
-        n_plain = max(0, n_tokens - len(own) - drafts.n_accepted - drafts.n_verified)
+        n_plain = sum(map(_n_plain, own))
         total_s = len(own) * read_s + n_plain * self._forward_s(role, n_rows, 1)
         if drafts.n_verified:
             n_block = 1 + round(drafts.n_drafted / drafts.n_verified)
-            total_s += drafts.n_verified * self._forward_s(role, n_rows, n_block)
+            n_blocks = max(0, drafts.n_verified - sum(s.timing.drafts is not None for s in own))
+            total_s += n_blocks * self._forward_s(role, n_rows, n_block)
             total_s += drafts.n_drafted * self._forward_s(Role.SMALL, n_rows, 1)
         return total_s
 
@@ -64,3 +64,10 @@ class Floor:
             self.fresh[key] = self.forwards[key].time_s()
             self.times_s.setdefault(key, []).append(self.fresh[key])
         return self.fresh[key]
+
+
+def _n_plain(segment: Segment) -> int:
+    """Tokens with a forward of their own: those of the catch-up and of verifications have none."""
+    drafts = segment.timing.drafts
+    of_others = drafts.n_accepted + drafts.n_verified if drafts else 1
+    return max(0, segment.n_tokens - of_others)

@@ -84,7 +84,7 @@ class Drafts:
         n_accepted: Those of them that the target kept.
         n_verified: Forwards of the target that verified drafts; each writes one token of its
             own as well.
-        draft_s: Time spent drafting, seconds; part of the chunk's `decode_s`.
+        draft_s: Time spent drafting, seconds; part of the chunk's `prefill_s` and `decode_s`.
     """
 
     n_drafted: int = 0

@@ -122,9 +122,7 @@ def _draw(logits: torch.Tensor, draws: Sequence[Draw]) -> list[_Drawn]:
     """Propose a token a row, from raw logits `[n, V]`."""
     if not all(draw.plain for draw in draws):
         return [_draw_row(scores, draw) for scores, draw in zip(logits, draws, strict=True)]
-    logits = logits.float()
-    best, ids = logits.max(-1)
-    chances = (best - logits.logsumexp(-1)).exp()
+    chances, ids = logits.float().softmax(-1).max(-1)
     return [
         _Drawn(token, chance, None)
         for token, chance in zip(ids.tolist(), chances.tolist(), strict=True)

@@ -19,7 +19,7 @@ SHORT = 2 * BLOCK  # tokens of a catch-up worth a compiled program
 
 
 class Programs(NamedTuple):
-    """The forwards of short reads: one token a row; its last logits; the logits of every token."""
+    """Compiled short reads: one token a row; the last logits; the logits of every token."""
 
     step: Program
     last: Program
@@ -65,15 +65,14 @@ class RaggedForward:
         self._float_mask = model.config._attn_implementation == "eager"
         self._slots: list[Track | None] = [None] * n_rows
         self._columns = torch.arange(0)
-        self._plain = Programs(self._step, self._last, self._every)
-        self._short = self._plain
+        self._short: Programs | None = None
         if compile_steps:
-            self._short = Programs(*map(compiled, self._plain))
+            self._short = Programs(*map(compiled, (self._step, self._last, self._every)))
             self._warm_up(min(2, n_rows), verifies)
 
     def feed(self, feeds: list[Feed], n_last: int = 1) -> torch.Tensor:
         """Read at least one token a row; logits `[len(feeds), n_last, V]`."""
-        feeds = [self._feed_head(feed, forward.MAX_FEED) for feed in feeds]
+        feeds = [self._feed_head(feed, forward.MAX_FEED, n_last) for feed in feeds]
         order = self._arrange([feed.track for feed in feeds])
         logits = self._forward([feeds[i] for i in order], n_last)
         if all(i == j for i, j in enumerate(order)):
@@ -103,10 +102,10 @@ class RaggedForward:
         for track in tracks:
             self.release(track)
 
-    def _feed_head(self, feed: Feed, most: int) -> Feed:
-        """Read all but the last `most` tokens of a long text, so memory stays bounded."""
+    def _feed_head(self, feed: Feed, most: int, n_last: int) -> Feed:
+        """Read all but about the last `most` tokens of a long text, so memory stays bounded."""
         ids = feed.ids
-        while len(ids) > most:
+        while len(ids) >= most + n_last:
             self._arrange([feed.track])
             self._forward([Feed(feed.track, ids[:most])], 1)
             ids = ids[most:]
@@ -162,14 +161,13 @@ class RaggedForward:
     ) -> torch.Tensor:
         """Rows that all end at the last column: `[n, n_last, V]`."""
         q = ids.shape[1]
-        if q > SHORT:
+        if self._short is None or q > SHORT or not self._cache.holds_something:
             return self._logits(ids, starts, columns, n_last)
-        programs = self._short if self._cache.holds_something else self._plain
         if q == 1:
-            return programs.step(ids, starts, columns)
+            return self._short.step(ids, starts, columns)
         if n_last == 1:
-            return programs.last(ids, starts, columns)
-        return programs.every(ids, starts, columns)[:, -n_last:]
+            return self._short.last(ids, starts, columns)
+        return self._short.every(ids, starts, columns)[:, -n_last:]
 
     # Three functions, for the compiler keeps the programs of each apart and looks through fewer.
     def _step(self, ids: torch.Tensor, starts: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:

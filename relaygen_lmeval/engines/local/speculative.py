@@ -43,20 +43,32 @@ class SpeculativeLane(Lane):
         self._drafter.release(seq_id)
         return super().release(seq_id)
 
-    def _decode(self, rows: list[Row]) -> None:
-        """Draft, verify, and write what is kept in every row."""
+    def _catch_up(self, rows: list[Row]) -> None:
+        """Drafts come along with the catch-up: the draft model has just read the same text."""
         began = perf_counter()
+        for row in rows:
+            row.wait_s, row.n_catch_up = began - row.arrived_s, row.n_unread
+        self._advance(rows, [row.track.ids[len(row.track.cached) :] for row in rows], began)
+
+    def _decode(self, rows: list[Row]) -> None:
+        self._advance(rows, [row.ids[-1:] for row in rows], perf_counter())
+
+    def _advance(self, rows: list[Row], unread: list[list[int]], began: float) -> None:
+        """Draft, read what is unread and the drafts, and write what is kept in every row."""
         drafts = self._drafter.draft(rows, [_wanted(row) for row in rows])
         drafted = perf_counter()
         feeds = [
-            Feed(row.track, [row.ids[-1], *draft.ids])
-            for row, draft in zip(rows, drafts, strict=True)
+            Feed(row.track, [*ids, *draft.ids])
+            for row, ids, draft in zip(rows, unread, drafts, strict=True)
         ]
         logits = self.forward.feed(feeds, 1 + max(len(draft.ids) for draft in drafts))
         blocks = verify(logits, drafts, [row.draw() for row in rows])
         now = perf_counter()
         for row, draft, tokens in zip(rows, drafts, blocks, strict=True):
-            row.decode_s += now - began
+            if row.ids:
+                row.decode_s += now - began
+            else:
+                row.prefill_s = now - began
             self._keep(row, draft, tokens, now, drafted - began)
 
     def _keep(self, row: Row, draft: Draft, tokens: list[int], now: float, draft_s: float) -> None:
