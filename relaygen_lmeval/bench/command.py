@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from relaygen_lmeval.errors import ConfigError
 
@@ -72,7 +73,7 @@ def bench(
 
             draw(report, picture)
     _write_json(report, json_file)
-    Console().print(table)
+    _print(table)
 
 
 @bench_app.command(name="servers")
@@ -96,7 +97,7 @@ def bench_servers(
     plan = Plan(turns, tokens, _sizes(lengths), _sizes(at_once), repeats)
     report = run_server_bench(model_args, plan)
     _write_json(report, json_file)
-    Console().print(server_table(report))
+    _print(server_table(report))
 
 
 @bench_app.command(name="calibrate")
@@ -109,7 +110,7 @@ def bench_calibrate(
 
     report = run_calibration_bench(model_args, n=n)
     _write_json(report, json_file)
-    Console().print(calibration_table(report))
+    _print(calibration_table(report))
 
 
 def _raced(
@@ -159,6 +160,14 @@ def _sizes(batch: str) -> tuple[int, ...]:
     if min(sizes) < 1:
         raise ConfigError(f"'{batch}' must be whole numbers from 1 on, with commas between")
     return sizes
+
+
+def _print(table: Table) -> None:
+    """To a file or a pipe too, without cutting columns to the 80 that rich takes there."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
 
 
 def _write_json(report: dict[str, Any], path: Path | None) -> None:
