@@ -58,10 +58,12 @@ def draw(report: dict[str, Any], path: Path) -> None:
     batches = report["batches"]
     figure = blank(4.6 * len(batches), 4.2)
     panels = figure.subplots(1, len(batches), sharey=True, squeeze=False)[0]
+    everyone = dict.fromkeys(name for contestants in batches.values() for name in contestants)
+    colors = {name: f"C{n}" for n, name in enumerate(everyone)}
     for axes, (size, contestants) in zip(panels, batches.items(), strict=True):
         unframe(axes)
-        for n, (name, figures) in enumerate(contestants.items()):
-            _draw_one(axes, name, figures, f"C{n}")
+        for name, figures in contestants.items():
+            _draw_one(axes, name, figures, colors[name])
         axes.set_title(f"batch {size}", loc="left")
         axes.set_xlabel("times as fast as stock hf")
         axes.grid(axis="x", alpha=0.3)
