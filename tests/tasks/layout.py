@@ -20,6 +20,13 @@ GSM8K: Rows = [
     }
     for n in (4, 12, 9, 1200)
 ]
+GSM8K_PT: Rows = [
+    {
+        "question": f"A Ana tem {n} livros e compra 3. Quantos livros tem?",
+        "answer": f"Tem {n} + 3 = {n + 3} livros.\n#### {n + 3}",
+    }
+    for n in (4, 12)
+]
 MATH500: Rows = [
     {
         "problem": rf"What is $\frac{{{n}}}{{2}}$?",
@@ -57,6 +64,7 @@ MGSM: Rows = [
 def lay_out(root: Path) -> Path:
     """Write every data set below `root`."""
     _write(root, "openai/gsm8k", {"main": {"train": GSM8K[2:], "test": GSM8K}})
+    _write(root, "openGPT-X/gsm8kx", {"PT-PT": {"train": GSM8K_PT, "test": GSM8K_PT}})
     _write(root, "HuggingFaceH4/MATH-500", {"default": {"test": MATH500}})
     _write(root, "Maxwell-Jia/AIME_2024", {"default": {"train": AIME24}})
     _write(root, "math-ai/aime25", {"default": {"test": AIME25}})

@@ -15,8 +15,8 @@ from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.journal import read_journal
 from tests.tasks.layout import LANGUAGES
 
-SIX = ("gsm8k", "math500", "aime24", "aime25", "amc23", "gpqa_diamond")
-SAMPLED = {f"relaygen_{name}" for name in (*SIX, *(f"mgsm_{code}" for code in LANGUAGES))}
+SEVEN = ("gsm8k", "math500", "aime24", "aime25", "amc23", "gpqa_diamond", "mgsm_pt")
+SAMPLED = {f"relaygen_{name}" for name in (*SEVEN, *(f"mgsm_{code}" for code in LANGUAGES))}
 GREEDY = {f"{name}_greedy" for name in SAMPLED} | {"relaygen_arithmetic_greedy"}
 SAMPLED = SAMPLED | {"relaygen_arithmetic_sampled"}
 AT_4 = {"avg@4", "maj@4", "pass@2", "pass@4", "truncated", "no_answer"}
