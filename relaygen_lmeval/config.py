@@ -50,8 +50,8 @@ class RelayConfig:
         compile: `on` compiles the short reads of both models with torch.compile: two to three
             times as fast for small models on a CPU, after half a minute or more of warm-up the
             first time (the result is kept on disk). `auto`, the default, does so on a GPU.
-        threads: CPU threads of the large model. With `small_threads`, the two models step at
-            once, each on threads of its own.
+        threads: CPU threads of the large model. Where they differ from the small one's, or
+            either is set alone, the two models step at once, each on threads of its own.
         small_threads: CPU threads of the small model.
         log_dir: Folder of the journal; default: a new one below `relaygen_logs/`.
         engine: `local` runs the models in this process, `server` asks servers that are
@@ -241,6 +241,11 @@ def _check_speculation(config: RelayConfig) -> None:
         )
     if config.speculative == "small" and config.small is None:
         raise ConfigError("speculative=small needs a model that drafts: name small= too")
+    if config.speculative == "small" and config.small_threads is not None:
+        raise ConfigError(
+            f"small_threads={config.small_threads} goes not with speculative=small, where the small "
+            "model drafts within the large one's steps: leave it out; threads= is for both"
+        )
 
 
 def check_budget(max_gen_toks: int | None, max_answer_toks: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -33,10 +33,17 @@ def local_engines(
     places = {role: _place(config, pair, role) for role in lanes}
     apart = len(set(places.values())) > 1
     pacers = {
-        place: Pacer(apart=apart, n_threads=_threads(config, role))
-        for role, place in places.items()
+        place: Pacer(apart=apart or place.n_threads is not None, n_threads=place.n_threads)
+        for place in set(places.values())
     }
     return {role: LocalEngine(lane, pacers[places[role]]) for role, lane in lanes.items()}
+
+
+class _Place(NamedTuple):
+    """Where lanes step: those of one place one after the other, those of two at once."""
+
+    device: str
+    n_threads: int | None
 
 
 def _lanes(
@@ -100,12 +107,8 @@ def _compiles(config: RelayConfig, device: torch.device) -> bool:
     return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
 
 
-def _place(config: RelayConfig, pair: Pair, role: Role) -> object:
-    """Lanes of one place step one after the other; drafts are made in their target's step."""
-    if config.speculative == "small":
-        return None
-    return str(pair[role].device), _threads(config, role)
-
-
-def _threads(config: RelayConfig, role: Role) -> int | None:
-    return config.threads if role is Role.LARGE else config.small_threads
+def _place(config: RelayConfig, pair: Pair, role: Role) -> _Place:
+    """The small model drafts in the large one's step, so then it has no place of its own."""
+    if config.speculative == "small" or role is Role.LARGE:
+        return _Place(str(pair.large.device), config.threads)
+    return _Place(str(pair[role].device), config.small_threads)

@@ -111,16 +111,37 @@ def test_storage_grows_with_the_longest_row():
     assert close(logits[0], fresh(model, track.ids))
 
 
-@pytest.mark.slow
-def test_a_compiled_step_equals_the_plain_one():
-    pytest.importorskip("torch._inductor")
+@pytest.mark.parametrize("compile_steps", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_steps_catch_ups_and_verifications_equal_fresh_forwards(compile_steps):
+    """Rows with less to read than others read their last tokens once more."""
     model = tiny.qwen3(VOCAB)
-    forward = make_forward(model, 3, compile_steps=True)
+    forward = make_forward(model, 3, compile_steps=compile_steps, verifies=True)
     tracks = [Track(text(n, n)) for n in (5, 70, 20)]
     feed(forward, *[(track, track.ids) for track in tracks])
     for company in (tracks, tracks[:1], tracks[1:]):
-        for track in company:
-            track.ids = [*track.ids, 9]
-        logits = feed(forward, *[(track, [9]) for track in company])
-        for row, track in zip(logits, company, strict=True):
-            assert close(row, fresh(model, track.ids))
+        for counts, n_last in (([1, 1, 1], 1), ([7, 2, 4], 1), ([5, 3, 4], 3)):
+            new = [text(n, n) for n in counts[: len(company)]]
+            for track, ids in zip(company, new, strict=True):
+                track.ids = [*track.ids, *ids]
+            with torch.inference_mode():
+                feeds = [Feed(track, ids) for track, ids in zip(company, new, strict=True)]
+                logits = forward.feed(feeds, n_last)
+            assert logits.shape[:2] == (len(company), n_last)
+            for row, track in zip(logits, company, strict=True):
+                for back in range(n_last):
+                    end = len(track.ids) - back
+                    assert close(row[-1 - back], fresh(model, track.ids[:end]))
+
+
+def test_a_short_text_beside_a_longer_read_is_padded():
+    """It has no earlier tokens to read again."""
+    model = tiny.qwen3(VOCAB)
+    forward = make_forward(model, 2)
+    long, short = text(9, 1), text(3, 2)
+
+    with torch.inference_mode():
+        logits = forward.feed([Feed(Track(long), long), Feed(Track(short), short)], 2)
+
+    for row, ids in zip(logits, (long, short), strict=True):
+        assert close(row[-1], fresh(model, ids))
+        assert close(row[-2], fresh(model, ids[:-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import RelayResult, Role, SamplingParams
 from relaygen_lmeval.engines.local.drafts import _draw
 from relaygen_lmeval.engines.local.sampling import Draw, odds
 from relaygen_lmeval.engines.local.verify import Draft, verify
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.lanes import local_engines
+from relaygen_lmeval.lanes import _compiles, local_engines
 from relaygen_lmeval.pair import Pair
 from relaygen_lmeval.relay import Relay
 
@@ -270,10 +272,51 @@ def test_two_tokenizers_can_draft_from_the_text_alone(make_relay, pair, question
 
 @pytest.mark.slow
 def test_two_models_on_threads_of_their_own_write_the_same(make_relay, questions, plain):
-    """Both lanes step at once."""
-    relay = make_relay(threads=1, small_threads=1, batch_size=8)
+    """Both lanes step at once, each where its own number of threads is set."""
+    relay = make_relay(threads=1, small_threads=2, batch_size=8)
+    seen: dict[Role, set[tuple[int, int]]] = {role: set() for role in Role}
+    for role, engine in relay._engines.items():
+        _note_threads(engine._lane, seen[role])
     chosen = random.Random(0).sample(range(100), 16)
 
     results = relay.generate([questions[i] for i in chosen], max_tokens=MAX_TOKENS)
 
     assert parts(results) == [plain["relay"][i] for i in chosen]
+    assert [{n for _, n in seen[role]} for role in Role] == [{1}, {2}]
+    assert len({thread for role in Role for thread, _ in seen[role]}) == 2
+
+
+def test_threads_of_one_lane_alone_are_set_too(make_relay, questions):
+    relay = make_relay(policy="large", threads=2)
+    seen: set[tuple[int, int]] = set()
+    _note_threads(relay._engines[Role.LARGE]._lane, seen)
+
+    relay.generate(questions[:1], max_tokens=20)
+
+    assert {n for _, n in seen} == {2}
+
+
+def _note_threads(lane: Any, seen: set[tuple[int, int]]) -> None:
+    """Note the thread of every step, and how many its forwards may use."""
+    step = lane.step
+
+    def noted() -> Any:
+        seen.add((threading.get_ident(), torch.get_num_threads()))
+        return step()
+
+    lane.step = noted
+
+
+def test_small_threads_without_steps_of_their_own_are_refused(make_relay):
+    with pytest.raises(ConfigError, match="small_threads=1 goes not with speculative=small"):
+        make_relay(speculative="small", small_threads=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "wanted"),
+    [("auto", "cuda", True), ("auto", "cpu", False), ("on", "cpu", True), ("off", "cuda", False)],
+)
+def test_what_is_compiled_where(asked, device, wanted):
+    config = RelayConfig("large", "small", compile=asked)
+
+    assert _compiles(config, torch.device(device)) is wanted
