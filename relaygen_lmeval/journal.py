@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from relaygen_lmeval.core.latency import latency_of
-from relaygen_lmeval.core.types import Drafts, RelayRequest, RelayResult, Role, Segment, Wire
+from relaygen_lmeval.core.timing import Drafts, Wire
+from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.errors import JournalError
 
 SCHEMA = 1

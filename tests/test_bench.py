@@ -16,15 +16,8 @@ from relaygen_lmeval.bench.floor import Floor
 from relaygen_lmeval.bench.replay import Replay, read_traces, replay_table, run_replay
 from relaygen_lmeval.bench.run import Plan, run_bench
 from relaygen_lmeval.bench.show import bench_table, draw
-from relaygen_lmeval.core.types import (
-    Drafts,
-    Phase,
-    RelayRequest,
-    RelayResult,
-    Role,
-    Segment,
-    Timing,
-)
+from relaygen_lmeval.core.timing import Drafts, Timing
+from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.engines.local.floor import BareForward
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.harness import RelayLM

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relaygen_lmeval.core.types import (
-    Phase,
-    Piece,
-    RelayRequest,
-    RelayResult,
-    Role,
-    Segment,
-    Timing,
-)
+from relaygen_lmeval.core.timing import Timing
+from relaygen_lmeval.core.types import Phase, Piece, RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.errors import JournalError
 from relaygen_lmeval.journal import Journal, Label, read_journal
 

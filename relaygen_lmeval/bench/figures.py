@@ -8,7 +8,8 @@ from statistics import mean, median
 from typing import Any
 
 from relaygen_lmeval.bench.contestants import Round
-from relaygen_lmeval.core.types import Drafts, Role
+from relaygen_lmeval.core.timing import Drafts
+from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.scoring.boxes import boxed
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from relaygen_lmeval.core.types import Drafts, RelayResult, Role, Segment
+from relaygen_lmeval.core.timing import Drafts
+from relaygen_lmeval.core.types import RelayResult, Role, Segment
 from relaygen_lmeval.engines.local.floor import BareForward
 from relaygen_lmeval.pair import Pair
 

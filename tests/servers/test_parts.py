@@ -7,7 +7,8 @@ import json
 import pytest
 
 from relaygen_lmeval.core.cues import CueTable
-from relaygen_lmeval.core.types import SamplingParams, StopRule, Timing, Wire
+from relaygen_lmeval.core.timing import Timing, Wire
+from relaygen_lmeval.core.types import SamplingParams, StopRule
 from relaygen_lmeval.engines.server.client import Unreadable
 from relaygen_lmeval.engines.server.hints import round_tokens, stop_hints
 from relaygen_lmeval.engines.server.wire import (

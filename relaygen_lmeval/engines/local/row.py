@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relaygen_lmeval.core.stops import Scanner
-from relaygen_lmeval.core.types import Chunk, Drafts, EndedBy, Timing, Turn
+from relaygen_lmeval.core.timing import Drafts, Timing
+from relaygen_lmeval.core.types import Chunk, EndedBy, Turn
 from relaygen_lmeval.engines.local.detokenizer import Detokenizer
 from relaygen_lmeval.engines.local.forward import Track
 from relaygen_lmeval.engines.local.sampling import Draw

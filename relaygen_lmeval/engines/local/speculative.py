@@ -10,7 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from relaygen_lmeval.core.speculation import next_length
-from relaygen_lmeval.core.types import Drafts, Turn
+from relaygen_lmeval.core.timing import Drafts
+from relaygen_lmeval.core.types import Turn
 from relaygen_lmeval.engines.local.drafts import Drafter
 from relaygen_lmeval.engines.local.forward import Feed
 from relaygen_lmeval.engines.local.lane import Lane

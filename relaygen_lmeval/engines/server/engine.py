@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from relaygen_lmeval.core.cues import CueTable
-from relaygen_lmeval.core.types import Chunk, Role, Timing, Turn, Wire
+from relaygen_lmeval.core.timing import Timing, Wire
+from relaygen_lmeval.core.types import Chunk, Role, Turn
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.server.abilities import PATH, Served
 from relaygen_lmeval.engines.server.client import Asked, Client
