@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +13,7 @@ from typing import Any
 import lm_eval.models  # noqa: F401
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.utils import (
-    handle_stop_sequences,
-    normalize_gen_kwargs,
-    postprocess_generated_text,
-)
+from lm_eval.models.utils import normalize_gen_kwargs, postprocess_generated_text
 from rich.console import Console
 from tqdm import tqdm
 
@@ -29,6 +22,7 @@ from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError, FailedRequests, RelayGenError
 from relaygen_lmeval.excepthook import say_errors_in_one_line
+from relaygen_lmeval.instances import budget, labels_of, sampling, until
 from relaygen_lmeval.journal import Journal, Label, check_writable
 from relaygen_lmeval.pair import n_parameters
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
@@ -39,11 +33,6 @@ from relaygen_lmeval.scoring.response import Response
 from relaygen_lmeval.seeded import SeededLM
 
 log = logging.getLogger(__name__)
-
-_BUDGET_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-_SAMPLING_NAMES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-# Settings of other decoders that change nothing at these values.
-_NEUTRAL = {"num_beams": 1, "num_return_sequences": 1, "use_cache": True, "num_beam_groups": 1}
 
 
 @register_model("relaygen")
@@ -81,7 +70,7 @@ class RelayLM(SeededLM):
         """Relay every request; texts come back in their order, ready to be scored."""
         if not requests:
             return []
-        labels = _labels(requests)
+        labels = labels_of(requests)
         relayed = [self._request(i, r, labels[i]) for i, r in enumerate(requests)]
         n_before = len(self._records)
         bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="relaying")
@@ -204,27 +193,17 @@ class RelayLM(SeededLM):
                 seq_id,
                 context,
                 small_prompt=self._small_prompts.get(context),
-                max_tokens=_budget(gen_kwargs),
-                until=_until(gen_kwargs, self._eos_text()),
+                max_tokens=budget(gen_kwargs),
+                until=until(gen_kwargs, self._eos_text()),
                 sampling=self._sampling(gen_kwargs, label),
             )
         except ConfigError as error:
             raise ConfigError(f"task '{label.task}', document {label.doc_id}: {error}") from error
 
     def _sampling(self, gen_kwargs: Mapping[str, Any], label: Label) -> SamplingParams:
-        kwargs = dict(normalize_gen_kwargs(dict(gen_kwargs)))
-        known = {*_SAMPLING_NAMES, *_NEUTRAL, "until", "max_gen_toks", "do_sample", "seed"}
-        for name, value in kwargs.items():
-            if name not in known or value not in (None, _NEUTRAL.get(name, value)):
-                raise ConfigError(
-                    f"generation setting {name}={value} is not supported; supported are "
-                    f"{', '.join(sorted(known - _NEUTRAL.keys()))}"
-                )
-        check_sampling(self.cache_hook, gen_kwargs, kwargs)
-        given = {name: kwargs[name] for name in _SAMPLING_NAMES if kwargs.get(name) is not None}
-        seed = kwargs.get("seed")
-        base = self.relay.config.seed if seed is None else seed
-        return replace(self.relay.requests.defaults(), **given, seed=request_seed(int(base), label))
+        check_sampling(self.cache_hook, gen_kwargs, normalize_gen_kwargs(dict(gen_kwargs)))
+        defaults = self.relay.requests.defaults()
+        return sampling(gen_kwargs, label, defaults, self.relay.config.seed)
 
     def _eos_text(self) -> str:
         return str(self._large.tok_decode([self._large.eot_token_id], skip_special_tokens=False))
@@ -279,33 +258,6 @@ def log_dir(config: RelayConfig) -> Path:
     names = [Path(name).name for name in (config.pretrained, config.small) if name]
     time = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{config.policy}"
-
-
-def request_seed(base: int, label: Label) -> int:
-    """A seed that depends on what is asked, not on when or beside what it is answered."""
-    key = f"{base}/{label.task}/{label.doc_id}/{label.repeat}"
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")
-
-
-def _labels(requests: list[Instance]) -> list[Label]:
-    """With `repeats` the harness sends the same object several times."""
-    seen: Counter[int] = Counter()
-    labels = []
-    for request in requests:
-        labels.append(Label(request.task_name or "", request.doc_id or 0, seen[id(request)]))
-        seen[id(request)] += 1
-    return labels
-
-
-def _budget(gen_kwargs: Mapping[str, Any]) -> int | None:
-    if not any(gen_kwargs.get(name) is not None for name in _BUDGET_NAMES):
-        return None
-    return int(normalize_gen_kwargs(dict(gen_kwargs))["max_gen_toks"])
-
-
-def _until(gen_kwargs: Mapping[str, Any], eos: str) -> tuple[str, ...]:
-    until = handle_stop_sequences(normalize_gen_kwargs(dict(gen_kwargs))["until"], eos=eos)
-    return tuple(stop for stop in until if stop)
 
 
 def _text(result: RelayResult) -> Response:

@@ -187,11 +187,11 @@ def test_out_of_memory_says_what_to_lower(lm, questions, monkeypatch):
 
 
 def test_labels_of_a_plain_instance():
-    from relaygen_lmeval.harness import _labels
+    from relaygen_lmeval.instances import labels_of
 
     request = Instance("generate_until", {}, ("x", {}), 0)
 
-    assert _labels([request, request]) == [Label("", 0, 0), Label("", 0, 1)]
+    assert labels_of([request, request]) == [Label("", 0, 0), Label("", 0, 1)]
 
 
 def model_folder(tmp_path: Path, config: dict[str, Any]) -> str:
