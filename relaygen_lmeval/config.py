@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.server_options import check_servers, n_concurrent
@@ -207,13 +208,13 @@ def _check_model(name: str) -> None:
 
 
 def _check(config: RelayConfig) -> None:
-    _one_of("policy", config.policy, POLICIES)
-    _one_of("answer_by", config.answer_by, [role.value for role in Role])
-    _one_of("compile", config.compile, ("auto", "on", "off"))
-    _one_of("speculative", config.speculative, ("off", "small", "lookup"))
+    one_of("policy", config.policy, POLICIES)
+    one_of("answer_by", config.answer_by, [role.value for role in Role])
+    one_of("compile", config.compile, ("auto", "on", "off"))
+    one_of("speculative", config.speculative, ("off", "small", "lookup"))
     _check_speculation(config)
     if config.cue_match is not None:
-        _one_of("cue_match", config.cue_match, MATCH_RULES)
+        one_of("cue_match", config.cue_match, MATCH_RULES)
     for name, least in (
         ("min_large_tokens", 0),
         ("max_small_tokens", 1),
@@ -221,12 +222,12 @@ def _check(config: RelayConfig) -> None:
         ("num_draft_tokens", 1),
         ("seed", 0),
     ):
-        _at_least(name, getattr(config, name), least)
+        at_least(name, getattr(config, name), least)
     for name in ("max_gen_toks", "max_answer_toks", "threads", "small_threads"):
         if getattr(config, name) is not None:
-            _at_least(name, getattr(config, name), 1)
+            at_least(name, getattr(config, name), 1)
     if not (isinstance(config.batch_size, str) and config.batch_size.startswith("auto")):
-        _at_least("batch_size", config.batch_size, 1)
+        at_least("batch_size", config.batch_size, 1)
     check_budget(config.max_gen_toks, config.max_answer_toks)
     check_servers(config)
 
@@ -255,15 +256,3 @@ def check_budget(max_gen_toks: int | None, max_answer_toks: int | None) -> None:
             f"max_answer_toks={max_answer_toks} leaves nothing of max_gen_toks={max_gen_toks} for "
             "the reasoning: lower the first or raise the second"
         )
-
-
-def _one_of(name: str, value: object, allowed: Collection[str]) -> None:
-    if value not in allowed:
-        near = difflib.get_close_matches(str(value), list(allowed), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(f"{name}={value} is not one of {', '.join(allowed)}{hint}")
-
-
-def _at_least(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name}={value} must be a whole number of at least {least}")

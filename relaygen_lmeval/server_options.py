@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,15 +50,11 @@ def check_servers(config: RelayConfig) -> None:
     Raises:
         ConfigError: Which, and what to do.
     """
-    if config.engine not in ENGINES:
-        raise ConfigError(f"engine={config.engine} is not one of {', '.join(ENGINES)}")
-    if config.cut not in CUTS:
-        raise ConfigError(f"cut={config.cut} is not one of {', '.join(CUTS)}")
-    for name in ("num_concurrent", "max_retries"):
-        value = getattr(config, name)
-        least = 1 if name == "num_concurrent" else 0
-        if value is not None and (not isinstance(value, int) or value < least):
-            raise ConfigError(f"{name}={value} must be a whole number of at least {least}")
+    one_of("engine", config.engine, ENGINES)
+    one_of("cut", config.cut, CUTS)
+    at_least("max_retries", config.max_retries, 0)
+    if config.num_concurrent is not None:
+        at_least("num_concurrent", config.num_concurrent, 1)
     if not isinstance(config.timeout, int | float) or config.timeout <= 0:
         raise ConfigError(f"timeout={config.timeout} must be a number of seconds above 0")
     _check_urls(config)

@@ -61,7 +61,7 @@ def bench(
     """
     if context.invoked_subcommand:
         return
-    sizes = _sizes(batch)
+    sizes = _sizes("--batch", batch)
     if shape or small_shape or replay:
         report, table = _replayed(
             shape, small_shape, replay, n, sizes, repeats, device, dtype, compiled
@@ -94,7 +94,7 @@ def bench_servers(
     from relaygen_lmeval.bench.server_figures import server_table
     from relaygen_lmeval.bench.servers import Plan, run_server_bench
 
-    plan = Plan(turns, tokens, _sizes(lengths), _sizes(at_once), repeats)
+    plan = Plan(turns, tokens, _sizes("--lengths", lengths), _sizes("--at_once", at_once), repeats)
     report = run_server_bench(model_args, plan)
     _write_json(report, json_file)
     _print(server_table(report))
@@ -152,13 +152,13 @@ def _replayed(
     return report, replay_table(report)
 
 
-def _sizes(batch: str) -> tuple[int, ...]:
+def _sizes(option: str, given: str) -> tuple[int, ...]:
     try:
-        sizes = tuple(int(size) for size in batch.split(","))
+        sizes = tuple(int(size) for size in given.split(","))
     except ValueError:
         sizes = (0,)
     if min(sizes) < 1:
-        raise ConfigError(f"'{batch}' must be whole numbers from 1 on, with commas between")
+        raise ConfigError(f"{option} {given} must be whole numbers from 1 on, with commas between")
     return sizes
 
 

@@ -12,8 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from relaygen_lmeval.errors import RelayGenError
+from relaygen_lmeval.report.rows import ROWS
 
-_NOT_METRICS = ("alias", "sample_len", "name", "sample_count")
+_NOT_METRICS = ("alias", "sample_len", "name", "sample_count", *ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,17 @@ def summary_table(runs: Sequence[Run], baseline: str) -> Table:
         baseline: The policy that speedups are over: its mean E2E by the run's.
     """
     base = {run.task: run.totals.get("e2e_mean_s") for run in runs if run.policy == baseline}
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("task", overflow="fold")
+    scored = ", ".join(sorted({f"{run.task}: {run.metric}" for run in runs}))
+    table = Table(title=scored, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    many = len({run.task for run in runs}) > 1
+    if many:
+        table.add_column("task", overflow="fold")
     table.add_column("policy", no_wrap=True)
     for name in ("metric ± stderr", "n", "E2E s", "tok/s", "share", f"over {baseline}"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in sorted(runs, key=lambda run: run.task):
-        table.add_row(*_cells(run, base.get(run.task)))
-    table.caption = ", ".join(sorted({f"{run.task}: {run.metric}" for run in runs}))
+        task = [run.task] if many else []
+        table.add_row(*task, *_cells(run, base.get(run.task)))
     return table
 
 
@@ -83,7 +87,6 @@ def _cells(run: Run, base_s: float | None) -> list[str]:
     e2e_s = run.totals.get("e2e_mean_s")
     value = f"{run.value:.3f}" + (f" ± {run.stderr:.3f}" if run.stderr is not None else "")
     return [
-        run.task,
         run.policy,
         value,
         str(run.n),
