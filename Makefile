@@ -40,7 +40,7 @@ models: .venv
 # The tests against real servers: vLLM (two on the embedded pair), transformers serve, llama.cpp. It
 # makes what it needs first (2.3 GB, 2 minutes); then about 6 minutes on two CPU cores.
 servers: models $(VLLM)/installed
-	$(BIN)/python -m pip install 'transformers[serving]'
+	$(BIN)/python -m pip install --editable '.[server]' 'transformers[serving]'
 	RELAYGEN_TEST_VLLM=$(VLLM)/bin/python $(BIN)/pytest -s tests/servers
 
 $(VLLM)/installed: tests/servers/vllm_cpu.txt
