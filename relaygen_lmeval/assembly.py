@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from relaygen_lmeval.config import RelayConfig
-from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.base import Engine
 from relaygen_lmeval.errors import ConfigError
@@ -31,12 +30,10 @@ def make_pair(config: RelayConfig) -> Pair:
     return load_served_pair(config)
 
 
-def make_engines(
-    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
-) -> dict[Role, Engine]:
+def make_engines(config: RelayConfig, pair: Pair, roles: Collection[Role]) -> dict[Role, Engine]:
     """The engine of each role that the policy asks."""
     if config.engine == "local":
-        return dict(local_engines(config, pair, cues, roles))
+        return dict(local_engines(config, pair, roles))
     from relaygen_lmeval.served import server_engines
 
-    return dict(server_engines(config, pair, cues, roles))
+    return dict(server_engines(config, pair, roles))

@@ -11,9 +11,9 @@ from typing import Any
 from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.policy_choice import find_policy, own_options
 from relaygen_lmeval.server_options import check_servers, n_concurrent
 
-POLICIES = ("relay", "large", "small")
 MATCH_RULES = ("word", "substring")
 
 # Options that name a thing of one model: without the prefix they mean the large one alone.
@@ -29,7 +29,8 @@ class RelayConfig:
         pretrained: The large model: a folder or a hub name. Neither model given: the
             embedded pair.
         small: The small model.
-        policy: `relay`, `large` or `small`.
+        policy: Who writes what: a name of `core.policies`, or `module:Class`.
+        policy_options: The options that the policy has for itself.
         cues: `auto` (the pair's file), the name of a shipped file, a path, or
             `all_candidates`.
         cue_match: `word` or `substring`; default: as the cue file says.
@@ -107,6 +108,7 @@ class RelayConfig:
     server_python: str | None = None
     large_options: Mapping[str, Any] = field(default_factory=dict)
     small_options: Mapping[str, Any] = field(default_factory=dict)
+    policy_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -138,10 +140,17 @@ def parse_config(
     """
     given = _without_alias(dict(options))
     own = {name: given.pop(name) for name in list(given) if name in _OPTIONS}
-    large_options, small_options = _split(given, frozenset(model_options))
+    of_policy = own_options(find_policy(str(own.get("policy", "relay"))))
+    policy_options = {name: given.pop(name) for name in list(given) if name in of_policy}
+    large_options, small_options = _split(given, frozenset(model_options), of_policy)
     pretrained, small = _models(own, embedded)
     own.update(pretrained=pretrained, small=small)
-    config = RelayConfig(**own, large_options=large_options, small_options=small_options)
+    config = RelayConfig(
+        **own,
+        large_options=large_options,
+        small_options=small_options,
+        policy_options=policy_options,
+    )
     _check(config)
     return config
 
@@ -154,7 +163,9 @@ def _without_alias(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _split(given: dict[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(
+    given: dict[str, Any], known: frozenset[str], of_policy: frozenset[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the large and of the small model."""
     large: dict[str, Any] = {}
     small: dict[str, Any] = {}
@@ -167,7 +178,7 @@ def _split(given: dict[str, Any], known: frozenset[str]) -> tuple[dict[str, Any]
         elif name.startswith(_SMALL) and name.removeprefix(_SMALL) in known:
             alone[name.removeprefix(_SMALL)] = value
         else:
-            raise ConfigError(unknown_option(name, known))
+            raise ConfigError(unknown_option(name, known | of_policy))
     return large, {**small, **alone}
 
 
@@ -208,7 +219,6 @@ def _check_model(name: str) -> None:
 
 
 def _check(config: RelayConfig) -> None:
-    one_of("policy", config.policy, POLICIES)
     one_of("answer_by", config.answer_by, [role.value for role in Role])
     one_of("compile", config.compile, ("auto", "on", "off"))
     one_of("speculative", config.speculative, ("off", "small", "lookup"))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 
 from relaygen_lmeval.config import RelayConfig
-from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.local import LocalEngine
 from relaygen_lmeval.engines.local.choice import make_forward
@@ -22,14 +21,14 @@ from relaygen_lmeval.pair import Pair
 
 
 def local_engines(
-    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
+    config: RelayConfig, pair: Pair, roles: Collection[Role]
 ) -> dict[Role, LocalEngine]:
     """Make the engines of the roles that a policy asks.
 
     Raises:
         ConfigError: If this pair cannot speculate as asked.
     """
-    lanes = _lanes(config, pair, cues, roles)
+    lanes = _lanes(config, pair, roles)
     places = {role: _place(config, pair, role) for role in lanes}
     apart = len(set(places.values())) > 1
     pacers = {
@@ -46,33 +45,30 @@ class _Place(NamedTuple):
     n_threads: int | None
 
 
-def _lanes(
-    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
-) -> dict[Role, Lane]:
+def _lanes(config: RelayConfig, pair: Pair, roles: Collection[Role]) -> dict[Role, Lane]:
     """One for each role; the small model's is made for its drafts too."""
     drafted = config.speculative != "off" and Role.LARGE in roles
     if drafted:
         _check_drafts(config, pair)
     lanes = {}
     if Role.SMALL in roles or (drafted and config.speculative == "small"):
-        lanes[Role.SMALL] = Lane(*_parts(config, pair, cues, Role.SMALL))
+        lanes[Role.SMALL] = Lane(*_parts(config, pair, Role.SMALL))
     if drafted:
         drafter = _drafter(config, lanes)
-        parts = _parts(config, pair, cues, Role.LARGE, verifies=True)
+        parts = _parts(config, pair, Role.LARGE, verifies=True)
         lanes[Role.LARGE] = SpeculativeLane(drafter, config.num_draft_tokens, *parts)
     elif Role.LARGE in roles:
-        lanes[Role.LARGE] = Lane(*_parts(config, pair, cues, Role.LARGE))
+        lanes[Role.LARGE] = Lane(*_parts(config, pair, Role.LARGE))
     return lanes
 
 
 def _parts(
     config: RelayConfig,
     pair: Pair,
-    cues: CueTable | None,
     role: Role,
     *,
     verifies: bool = False,
-) -> tuple[Role, Any, Any, Forward, CueTable | None, bool]:
+) -> tuple[Role, Any, Any, Forward, bool]:
     """What a lane is made of."""
     loaded = pair[role]
     forward = make_forward(
@@ -86,7 +82,7 @@ def _parts(
             f"speculative={config.speculative} takes back what was drafted in vain, and the cache "
             f"of {type(loaded.model).__name__} cannot be cut: set speculative=off"
         )
-    return role, loaded.model, loaded.tokenizer, forward, cues, pair.shares_ids
+    return role, loaded.model, loaded.tokenizer, forward, pair.shares_ids
 
 
 def _drafter(config: RelayConfig, lanes: Mapping[Role, Lane]) -> Drafter:

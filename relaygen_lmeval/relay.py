@@ -18,19 +18,16 @@ from typing import Any
 
 from relaygen_lmeval.assembly import make_engines, make_pair
 from relaygen_lmeval.config import RelayConfig, parse_config
-from relaygen_lmeval.core import policies
-from relaygen_lmeval.core.cues import CueTable
-from relaygen_lmeval.core.policies import Policy
 from relaygen_lmeval.core.types import (
     Phase,
     RelayRequest,
     RelayResult,
-    Role,
     SamplingParams,
 )
-from relaygen_lmeval.cuefile import CueFile, cue_file_for
+from relaygen_lmeval.cuefile import CueFile
 from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.pair import Pair, model_options
+from relaygen_lmeval.policy_choice import load_cues, make_policy
 from relaygen_lmeval.requests import Prompt, RequestMaker
 from relaygen_lmeval.runner import OnResult, relay_all, run_here
 
@@ -52,7 +49,9 @@ class Relay:
         self.cue_file = cue_file
         self.policy = make_policy(config, cue_file)
         self.requests = RequestMaker(config, pair, self.policy.roles)
-        self._engines = make_engines(config, pair, self.policy.cues, self.policy.roles)
+        self._engines = make_engines(config, pair, self.policy.roles)
+        for move in self.policy.kinds():
+            self._engines[move.role].admit(move)
 
     @classmethod
     def from_pretrained(
@@ -166,29 +165,3 @@ class Relay:
 def parse_options(options: Mapping[str, Any]) -> RelayConfig:
     """Check the options of `--model_args` against all that can be set."""
     return parse_config(options, model_options(), demo_path())
-
-
-def make_policy(config: RelayConfig, cue_file: CueFile | None) -> Policy:
-    """The policy that the options name."""
-    if config.policy == "large":
-        return policies.large()
-    if config.policy == "small":
-        return policies.small()
-    assert cue_file is not None
-    table = cue_file.table()
-    if config.cue_match is not None:
-        table = CueTable(table.cues, "substring" if config.cue_match == "substring" else "word")
-    return policies.relay(
-        table,
-        answer_by=Role(config.answer_by),
-        min_large_tokens=config.min_large_tokens,
-        max_small_tokens=config.max_small_tokens,
-    )
-
-
-def load_cues(config: RelayConfig) -> CueFile | None:
-    """The cue file of the run, where the policy has a use for one."""
-    if config.policy != "relay":
-        return None
-    assert config.small is not None
-    return cue_file_for(config.cues, config.pretrained, config.small)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, TypeVar
 
-from relaygen_lmeval.core.policies import Policy
+from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text_of
 from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState
 from relaygen_lmeval.engines.base import Engines

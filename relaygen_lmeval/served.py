@@ -13,7 +13,6 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.models.openai_completions import LocalCompletionsAPI
 
 from relaygen_lmeval.config import RelayConfig
-from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.elsewhere import Elsewhere
 from relaygen_lmeval.engines.launch import ServerProcess
@@ -164,20 +163,16 @@ def load_served_pair(config: RelayConfig) -> Pair:
 
 
 def server_engines(
-    config: RelayConfig, pair: Pair, cues: CueTable | None, roles: Collection[Role]
+    config: RelayConfig, pair: Pair, roles: Collection[Role]
 ) -> dict[Role, ServerEngine]:
     """The engines of models whose servers have been reached."""
     return {
-        role: make_server_engine(
-            role, pair[role], cues=cues, shares_ids=pair.shares_ids, cut=config.cut
-        )
+        role: make_server_engine(role, pair[role], shares_ids=pair.shares_ids, cut=config.cut)
         for role in roles
     }
 
 
-def make_server_engine(
-    role: Role, model: Any, *, cues: CueTable | None, shares_ids: bool, cut: str
-) -> ServerEngine:
+def make_server_engine(role: Role, model: Any, *, shares_ids: bool, cut: str) -> ServerEngine:
     """The engine of a model whose server has been reached."""
     assert isinstance(model, ServedModel)
     assert model.served is not None
@@ -187,7 +182,6 @@ def make_server_engine(
         model.served,
         model.tokenizer,
         eos=eos_ids(model.model, model.tokenizer),
-        cues=cues,
         shares_ids=shares_ids,
         cut=cut,
         on_close=model.process.stop if model.process else lambda: None,

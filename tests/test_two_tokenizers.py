@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
+from relaygen_lmeval.core.policies import RelayGen
 from relaygen_lmeval.core.types import Piece, RelayRequest, RelayResult, Role
 from relaygen_lmeval.engines.local import LocalEngine
 from relaygen_lmeval.engines.local.choice import make_forward
@@ -66,11 +66,11 @@ def test_tokenizers_are_told_apart_by_content(tokenizer, by_bytes):
 
 def relay(large_tok: Any, small_tok: Any, n_rows: int) -> list[RelayResult]:
     cues = CueTable(tuple("aeiou"), "substring")
-    policy = policies.relay(cues, min_large_tokens=3, max_small_tokens=9)
+    policy = RelayGen(cues=cues, min_large_tokens=3, max_small_tokens=9)
     pacer, engines = Pacer(), {}
     for role, tok, seed in ((Role.LARGE, large_tok, 1), (Role.SMALL, small_tok, 2)):
         model = tiny.qwen3(len(tok), seed)
-        lane = Lane(role, model, tok, make_forward(model, n_rows), cues, shares_ids=False)
+        lane = Lane(role, model, tok, make_forward(model, n_rows), shares_ids=False)
         engines[role] = LocalEngine(lane, pacer)
     requests = []
     for i, text in enumerate([ODD, "Q: 今?", "x", "the sum of 3 and 4"]):

@@ -13,7 +13,8 @@ from lm_eval.api.instance import Instance
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayResult
 from relaygen_lmeval.pair import Pair
-from relaygen_lmeval.relay import Relay, load_cues
+from relaygen_lmeval.policy_choice import load_cues
+from relaygen_lmeval.relay import Relay
 
 HF = "hf"
 ASSISTED = "hf assisted"

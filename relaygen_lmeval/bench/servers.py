@@ -79,7 +79,7 @@ class OurClient:
 
     def __init__(self, models: dict[Role, ServedModel]) -> None:
         self._engines = {
-            role: make_server_engine(role, model, cues=None, shares_ids=True, cut="server")
+            role: make_server_engine(role, model, shares_ids=True, cut="server")
             for role, model in models.items()
         }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
+
+Boundary = Literal["sentence", "paragraph"]
 
 # Characters of Unicode's Sentence_Terminal that need no blank after them.
 _IMMEDIATE = "\n\u3002\uff01\uff1f\uff61\uff0e\u0964\u0965\u061f\u06d4\u0589\u1362\u104b\u17d4\u203c\u2047-\u2049"
@@ -50,6 +53,18 @@ def find_boundary(text: str, start: int, *, final: bool = False) -> int | None:
     return None
 
 
+def find_paragraph(text: str, start: int) -> int | None:
+    r"""Find where the first paragraph after `start` ends: at an empty line.
+
+    Examples:
+        >>> find_paragraph("One.\nStill one.\n\nTwo", 0)
+        17
+    """
+    found = _PARAGRAPH.search(text, start)
+    return found.end() if found else None
+
+
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _IMMEDIATE_SET = frozenset(_IMMEDIATE.replace("\u2047-\u2049", "\u2047\u2048\u2049"))
 
 

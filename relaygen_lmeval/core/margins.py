@@ -128,15 +128,15 @@ def handovers(
         >>> handovers([" So", " it", " is", " 21", ".", " Ok"], CueTable(("So",)), 0, 128)
         [TokenRange(first=2, last=4)]
     """
-    large = StopRule(cues=True, min_tokens=min_large_tokens)
-    small = StopRule(boundaries=True)
+    large = StopRule(cues=table, min_tokens=min_large_tokens)
+    small = StopRule(boundary="sentence")
     ranges: list[TokenRange] = []
     first = 0
     while True:
-        first = _turn_end(token_texts, first, large, table, len(token_texts))
+        first = _turn_end(token_texts, first, large, len(token_texts))
         if first >= len(token_texts):
             return ranges
-        end = _turn_end(token_texts, first, small, table, max_small_tokens)
+        end = _turn_end(token_texts, first, small, max_small_tokens)
         ranges.append(TokenRange(first, end - 1))
         first = end
 
@@ -170,11 +170,9 @@ def _fired(token_texts: Sequence[str], table: CueTable) -> Iterator[tuple[str, i
         waiting = [cue for cue in waiting if find_boundary(text, cue[1], final=True)]
 
 
-def _turn_end(
-    token_texts: Sequence[str], first: int, rule: StopRule, table: CueTable, most: int
-) -> int:
+def _turn_end(token_texts: Sequence[str], first: int, rule: StopRule, most: int) -> int:
     """The token after the last one of a turn that begins with token `first`."""
-    scanner = Scanner(rule, table, _before(token_texts, first))
+    scanner = Scanner(rule, _before(token_texts, first))
     ends = []
     for piece in token_texts[first : first + most]:
         stop = scanner.feed(piece)

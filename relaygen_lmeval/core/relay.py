@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from relaygen_lmeval.core.policies import Policy
+from relaygen_lmeval.core.policy import Move, Policy
 from relaygen_lmeval.core.types import (
     Chunk,
     EndedBy,
@@ -15,66 +15,62 @@ from relaygen_lmeval.core.types import (
     Phase,
     RelayRequest,
     RelayState,
-    Role,
     Segment,
     StopRule,
     Turn,
 )
 
 _CONTEXT = 64  # characters of earlier text that a stop may look back at, at least
+_UNWRITTEN = ("doubt", "judged", "dropped")  # may have no tokens, but took time
 
 
 def begin(request: RelayRequest, policy: Policy) -> RelayState:
-    """The state before the first token: the leader holds, the reasoning is empty."""
-    return RelayState(request, holder=policy.leader, thinks=request.thinks)
+    """The state before the first token."""
+    return RelayState(request, thinks=request.thinks)
 
 
 def next_turn(state: RelayState, policy: Policy) -> Turn | None:
-    """Say what the holder is asked to write next.
+    """Say who is asked to write what next.
 
     Returns:
         The turn, with at least one token to write, or `None` when the text is finished.
     """
     if state.finish:
         return None
+    move = _move(state, policy)
+    remaining = _remaining(state)
     return Turn(
         request=state.request,
-        role=state.holder,
+        role=move.role,
         phase=state.phase,
         chunks=state.chunks,
-        rule=_rule(state, policy),
-        max_tokens=_turn_tokens(state, policy),
+        rule=move.rule,
+        max_tokens=remaining if move.max_tokens is None else min(remaining, move.max_tokens),
         n_before=state.n_tokens,
         before=_before(state),
+        judge=move.judge,
+        step=state.on_trial if move.judge else None,
     )
 
 
 def advance(state: RelayState, chunk: Chunk, policy: Policy) -> RelayState:
-    """Take in what the holder wrote; the holder changes here and nowhere else.
+    """Take in what was written; whose turn is next follows from that and the policy alone.
 
-    | phase | holder | chunk ended by | next holder |
-    |---|---|---|---|
-    | reasoning | large | cue | small |
-    | reasoning | small | boundary, or its token bound | large |
-    | reasoning | small | end of text | large, who alone may end a relayed text |
-    | reasoning | any | `</think>` | the answer's, in phase answer |
-    | reasoning | any | budget spent, or end of text | the same, after `</think>` is added |
-    | answer, or a model that does not think | any | `until`, end of text, length | done |
+    | phase | chunk ended by | then |
+    |---|---|---|
+    | reasoning | `</think>` | phase answer: the policy's `answer_by` writes |
+    | reasoning | end of text, by the leader | the same, after `</think>` is added |
+    | reasoning | anything, and its budget is spent | the same, after `</think>` is added |
+    | reasoning | anything else | the policy's next move |
+    | answer, or a model that does not think | `until`, end of text, length | done |
     """
-    state = _append(state, chunk)
-    if state.thinks is None:
-        return _decide_thinking(state, chunk, policy)
-    if state.phase is Phase.ANSWER:
-        return _finish(state, chunk.ended_by)
-    if chunk.ended_by == "think_end":
-        return replace(state, phase=Phase.ANSWER, holder=policy.answer_by)
-    if chunk.ended_by == "until":
-        return _finish(state, "until")
-    if chunk.ended_by == "eos" and state.holder is policy.leader:
-        return _end_reasoning(state, "eos", policy)
-    if _remaining(state) <= 0:
-        return _end_reasoning(state, "length", policy)
-    return replace(state, holder=_next_holder(state, chunk, policy))
+    if chunk.ended_by == "judged":
+        return _judge(state, chunk, policy)
+    if chunk.ended_by == "length" and chunk.n_tokens < _remaining(state):
+        chunk = replace(chunk, ended_by="bound")
+    if chunk.n_tokens and _is_trial(state, policy):
+        return replace(state, on_trial=chunk)
+    return _follow(_append(state, chunk), chunk, policy)
 
 
 def segments(chunks: tuple[Chunk, ...]) -> tuple[Segment, ...]:
@@ -82,9 +78,9 @@ def segments(chunks: tuple[Chunk, ...]) -> tuple[Segment, ...]:
     out: list[Segment] = []
     for chunk in chunks:
         last = out[-1] if out else None
-        if last and (last.role, last.phase) == (chunk.role, chunk.phase):
+        if last and _goes_on(last, chunk):
             out[-1] = _join(last, chunk)
-        elif chunk.n_tokens or chunk.role is None:
+        elif chunk.n_tokens or chunk.role is None or chunk.ended_by in _UNWRITTEN:
             out.append(_segment(chunk))
     return tuple(out)
 
@@ -94,20 +90,66 @@ def text_of(chunks: tuple[Chunk, ...]) -> str:
     return "".join(chunk.text for chunk in chunks)
 
 
-def _rule(state: RelayState, policy: Policy) -> StopRule:
+def _move(state: RelayState, policy: Policy) -> Move:
+    """The policy's next move; the opening and the answer are the same under every policy."""
     request = state.request
     if state.thinks is None:
-        return StopRule(opening=request.think_start)
+        return Move(policy.leader, StopRule(opening=request.think_start))
     if state.phase is Phase.ANSWER:
-        return StopRule(literals=request.until, after_space=True)
-    hands_over = policy.cues is not None and state.holder is Role.LARGE
-    return StopRule(
+        return Move(policy.answer_by, StopRule(literals=request.until, after_space=True))
+    move = policy.move(state)
+    rule = replace(
+        move.rule,
         literals=(request.think_end,) if state.thinks else request.until,
         literal_reason="think_end" if state.thinks else "until",
-        cues=hands_over,
-        boundaries=state.holder is not policy.leader,
-        min_tokens=policy.min_large_tokens if hands_over else 0,
     )
+    return replace(move, rule=rule)
+
+
+def _is_trial(state: RelayState, policy: Policy) -> bool:
+    """Whether what was just written has to be judged."""
+    shared = state.phase is Phase.REASONING and state.thinks is not None
+    return shared and policy.move(state).on_trial
+
+
+def _judge(state: RelayState, verdict: Chunk, policy: Policy) -> RelayState:
+    """The step on trial becomes a part of the text, or all of it is given back."""
+    step = state.on_trial
+    assert step is not None
+    state = replace(state, on_trial=None)
+    if policy.keeps(verdict):
+        return _follow(_append(_append(state, step), verdict), step, policy)
+    n_given_back = step.timing.given_back_tokens + step.n_tokens
+    timing = replace(step.timing, given_back_tokens=n_given_back, stamps_s=())
+    dropped = replace(
+        step, text="", token_ids=(), n_tokens=0, ended_by="dropped", matched=None, timing=timing
+    )
+    return _append(_append(state, dropped), verdict)
+
+
+def _follow(state: RelayState, chunk: Chunk, policy: Policy) -> RelayState:
+    """What follows from a chunk that has become a part of the text."""
+    if state.thinks is None:
+        return _decide_thinking(state, chunk)
+    if state.phase is Phase.ANSWER:
+        return _finish(state, chunk.ended_by)
+    if chunk.ended_by == "think_end":
+        return replace(state, phase=Phase.ANSWER)
+    if chunk.ended_by == "until":
+        return _finish(state, "until")
+    if chunk.ended_by == "eos" and chunk.role is policy.leader:
+        return _end_reasoning(state, "eos")
+    if _remaining(state) <= 0:
+        return _end_reasoning(state, "length")
+    if chunk.ended_by == "eos" and _nothing_to_say(state):
+        return _end_reasoning(state, "eos")
+    return state
+
+
+def _nothing_to_say(state: RelayState) -> bool:
+    """Whether the last two turns wrote nothing, so that the next would hardly."""
+    last = [chunk.n_tokens for chunk in state.chunks[-3:] if chunk.ended_by != "judged"]
+    return len(last) > 1 and last[-2:] == [0, 0]
 
 
 def _remaining(state: RelayState) -> int:
@@ -115,13 +157,6 @@ def _remaining(state: RelayState) -> int:
     request = state.request
     reasons = state.thinks and state.phase is Phase.REASONING
     return (request.reasoning_budget if reasons else request.max_tokens) - state.n_tokens
-
-
-def _turn_tokens(state: RelayState, policy: Policy) -> int:
-    remaining = _remaining(state)
-    if state.phase is Phase.REASONING and state.holder is not policy.leader:
-        return min(remaining, policy.max_small_tokens)
-    return remaining
 
 
 def _before(state: RelayState) -> str:
@@ -141,12 +176,12 @@ def _append(state: RelayState, chunk: Chunk) -> RelayState:
     return replace(state, chunks=(*state.chunks, chunk), n_tokens=state.n_tokens + chunk.n_tokens)
 
 
-def _decide_thinking(state: RelayState, chunk: Chunk, policy: Policy) -> RelayState:
+def _decide_thinking(state: RelayState, chunk: Chunk) -> RelayState:
     """The first words tell whether the model reasons; stop strings wait for that."""
     text = text_of(state.chunks)
     if text.lstrip().startswith(state.request.think_start):
         state = replace(state, thinks=True)
-        return state if _remaining(state) > 0 else _end_reasoning(state, "length", policy)
+        return state if _remaining(state) > 0 else _end_reasoning(state, "length")
     state = replace(state, thinks=False)
     if any(stop in text for stop in state.request.until):
         return _finish(state, "until")
@@ -155,7 +190,7 @@ def _decide_thinking(state: RelayState, chunk: Chunk, policy: Policy) -> RelaySt
     return _finish(state, "eos" if chunk.ended_by == "eos" else "length")
 
 
-def _end_reasoning(state: RelayState, why: Finish, policy: Policy) -> RelayState:
+def _end_reasoning(state: RelayState, why: Finish) -> RelayState:
     """Without `</think>`: a thinking model still owes an answer, any other is done."""
     if not state.thinks:
         return _finish(state, why)
@@ -165,7 +200,6 @@ def _end_reasoning(state: RelayState, why: Finish, policy: Policy) -> RelayState
     return replace(
         _append(state, chunk),
         phase=Phase.ANSWER,
-        holder=policy.answer_by,
         flags=(*state.flags, "reasoning_closed"),
     )
 
@@ -176,25 +210,23 @@ def _finish(state: RelayState, ended_by: EndedBy) -> RelayState:
     return replace(state, finish="length", flags=(*state.flags, "truncated"))
 
 
-def _next_holder(state: RelayState, chunk: Chunk, policy: Policy) -> Role:
-    if chunk.ended_by == "cue":
-        return state.holder.other
-    return policy.leader
+def _goes_on(last: Segment, chunk: Chunk) -> bool:
+    """Whether one model wrote on; what is not written stands alone, for it has a meaning."""
+    unwritten = last.ended_by in _UNWRITTEN or chunk.ended_by in _UNWRITTEN
+    return not unwritten and (last.role, last.phase) == (chunk.role, chunk.phase)
 
 
 def _segment(chunk: Chunk) -> Segment:
-    ended_by = chunk.ended_by
-    if ended_by == "length" and chunk.phase is Phase.REASONING and chunk.role is Role.SMALL:
-        ended_by = "bound"
     return Segment(
         chunk.role,
         chunk.phase,
         chunk.text,
         chunk.token_ids,
         chunk.n_tokens,
-        ended_by,
+        chunk.ended_by,
         chunk.matched,
         chunk.timing,
+        chunk.score,
     )
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from relaygen_lmeval.core.boundaries import find_boundary
-from relaygen_lmeval.core.cues import CueTable
+from relaygen_lmeval.core.boundaries import find_boundary, find_paragraph
 from relaygen_lmeval.core.types import EndedBy, StopRule
 
 _LOOK_BACK = 24  # characters an undecided sentence end may need again: quotes, abbreviations
@@ -30,21 +29,20 @@ class Scanner:
 
     Args:
         rule: What ends the turn.
-        cues: The cues; used where the rule asks for them.
         before: The end of the text before this turn. It decides word boundaries, and a
             literal may begin in it; cues and sentence ends lie in the turn's own text.
 
     Examples:
-        >>> scanner = Scanner(StopRule(cues=True), CueTable(("So",)))
+        >>> from relaygen_lmeval.core.cues import CueTable
+        >>> scanner = Scanner(StopRule(cues=CueTable(("So",))))
         >>> [scanner.feed(piece) for piece in ("So", "me", " say.", " So")]
         [None, None, None, None]
         >>> scanner.feed(" 21")
         Stop(reason='cue', matched='So', end=15)
     """
 
-    def __init__(self, rule: StopRule, cues: CueTable | None = None, before: str = "") -> None:
+    def __init__(self, rule: StopRule, before: str = "") -> None:
         self._rule = rule
-        self._cues = cues if rule.cues else None
         self._window = before
         self._origin = -len(before)  # position of the window's first character in the turn
         self._n_tokens = 0
@@ -53,7 +51,7 @@ class Scanner:
         waits = rule.after_space and not before.strip()
         self._literals_from = None if waits else self._origin
         longest = max((len(text) for text in rule.literals), default=0)
-        self._reach = max(_LOOK_BACK, longest, cues.reach if cues else 0)
+        self._reach = max(_LOOK_BACK, longest, rule.cues.reach if rule.cues else 0)
 
     @property
     def position(self) -> int:
@@ -124,9 +122,13 @@ class Scanner:
             self._literals_from = self.position - len(text)
 
     def _boundary(self, fresh: int, final: bool) -> Stop | None:
-        if not self._rule.boundaries:
+        if self._rule.boundary is None:
             return None
-        end = self._sentence_end(max(fresh - _LOOK_BACK, 0), final)
+        start = max(fresh - _LOOK_BACK, 0)
+        if self._rule.boundary == "paragraph":
+            end = self._paragraph_end(start)
+        else:
+            end = self._sentence_end(start, final)
         return None if end is None else Stop("boundary", None, end)
 
     def _sentence_end(self, position: int, final: bool) -> int | None:
@@ -135,8 +137,12 @@ class Scanner:
         end = find_boundary(self._window, at, final=final)
         return None if end is None else end + self._origin
 
+    def _paragraph_end(self, position: int) -> int | None:
+        end = find_paragraph(self._window, max(0, position - self._origin))
+        return None if end is None else end + self._origin
+
     def _cue(self, fresh: int, final: bool) -> Stop | None:
-        if self._cues is None:
+        if self._rule.cues is None:
             return None
         self._read_cues(fresh, final)
         if self._live is None or self._n_tokens < self._rule.min_tokens:
@@ -153,11 +159,12 @@ class Scanner:
 
     def _read_cues(self, fresh: int, final: bool) -> None:
         """Take up the cues of the new text; one ends with its sentence."""
-        assert self._cues is not None
+        cues = self._rule.cues
+        assert cues is not None
         if self._cue_sentence_end(fresh, final=final) is not None:
             self._live = None
-        start = max(self._cue_from, fresh - self._cues.reach)
-        while found := self._cues.search(self._window, max(0, start - self._origin), final=final):
+        start = max(self._cue_from, fresh - cues.reach)
+        while found := cues.search(self._window, max(0, start - self._origin), final=final):
             start = self._cue_from = found.end + self._origin
             ended = self._sentence_end(start, final) is not None
             self._live = None if ended else (found.cue, start)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from relaygen_lmeval.core.boundaries import Boundary
+from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.timing import Timing
 
 
@@ -30,15 +32,18 @@ class Phase(str, Enum):
 
 
 EndedBy = Literal[
-    "cue",  # the large model wrote a cue
-    "boundary",  # the small model ended a sentence
-    "bound",  # the small model wrote `max_small_tokens` without ending one
+    "cue",
+    "boundary",  # a sentence or paragraph
+    "bound",  # as many tokens as the policy asked for
     "think_end",  # the reasoning is over
     "until",  # a stop string of the task
     "eos",  # the model ended the text
-    "length",  # the turn's tokens are spent
+    "length",  # the tokens are spent
     "opening",  # it is now known whether the model thinks
     "closed",  # not written by a model: the relay closed an unfinished reasoning
+    "doubt",  # the writer was not sure of its next token, and gave it back
+    "judged",  # nothing was written: a step of the other model got a score
+    "dropped",  # a step that was judged and given back, all of it
 ]
 Finish = Literal["until", "eos", "length"]
 
@@ -78,6 +83,39 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Ends a turn before a token that its writer is not sure of.
+
+    Attributes:
+        measure: `entropy` of the 20 best tokens, renormalised, in nats: doubtful at the
+            threshold and above; or `margin` p1 - p2: doubtful below it. Both of the model's own
+            distribution, before temperature and the like.
+        threshold: In the unit of the measure.
+        window: The mean over so many last tokens of the turn counts.
+        first_only: Whether only the turn's first token is looked at.
+    """
+
+    measure: Literal["entropy", "margin"]
+    threshold: float
+    window: int = 1
+    first_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Asks for a score of the step that is on trial, instead of more text.
+
+    Attributes:
+        question: Read after the step; nothing of it stays. Empty: the score is the
+            probability of the step's tokens, their geometric mean, in [0, 1].
+        choices: What may be answered; the most probable one's index is the score.
+    """
+
+    question: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StopRule:
     """What ends a turn, besides the end of text and the number of tokens.
 
@@ -86,18 +124,20 @@ class StopRule:
         literals: Strings that end the turn where they are complete: `</think>` or `until`.
         literal_reason: What such a string means.
         after_space: Literals count only once the text has a character that is no blank.
-        cues: Whether cues end the turn.
-        boundaries: Whether the end of a sentence ends it.
+        cues: Strings that end the turn by the rule of their table.
+        boundary: What ends the turn where it is complete: a sentence or a paragraph.
         min_tokens: A cue waits for this many tokens, but not beyond its sentence.
+        doubt: Ends the turn before a token that the model is not sure of.
     """
 
     opening: str | None = None
     literals: tuple[str, ...] = ()
     literal_reason: Literal["think_end", "until"] = "until"
     after_space: bool = False
-    cues: bool = False
-    boundaries: bool = False
+    cues: CueTable | None = None
+    boundary: Boundary | None = None
     min_tokens: int = 0
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +153,7 @@ class Chunk:
         ended_by: Why it ended.
         matched: The cue or stop string that ended it.
         timing: Where its time went.
+        score: The judgement that was asked for.
     """
 
     role: Role | None
@@ -123,6 +164,7 @@ class Chunk:
     ended_by: EndedBy
     matched: str | None = None
     timing: Timing = Timing()
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +214,8 @@ class Turn:
         max_tokens: Bound of this turn's tokens, at least 1.
         n_before: Tokens generated before this turn; with the seed it fixes the draws.
         before: The tail of the text so far that a stop may reach back into.
+        judge: Asks for a score of `step` instead of more text.
+        step: What is judged: written after `chunks`, and not yet a part of the text.
     """
 
     request: RelayRequest
@@ -182,20 +226,43 @@ class Turn:
     max_tokens: int
     n_before: int = 0
     before: str = ""
+    judge: Judge | None = None
+    step: Chunk | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RelayState:
-    """A generation under way. Only `relay.advance` makes the next one."""
+    """A generation under way. Only `relay.advance` makes the next one.
+
+    Attributes:
+        request: What was asked.
+        phase: What is being written.
+        thinks: Whether the model reasons before its answer; `None`: not known yet.
+        chunks: Everything written so far.
+        n_tokens: Its length.
+        on_trial: A step that waits for a judgement before it becomes a part of the text.
+        finish: Why the generation ended; `None`: it goes on.
+        flags: As in `RelayResult`.
+    """
 
     request: RelayRequest
-    holder: Role
     phase: Phase = Phase.REASONING
     thinks: bool | None = None
     chunks: tuple[Chunk, ...] = ()
     n_tokens: int = 0
+    on_trial: Chunk | None = None
     finish: Finish | None = None
     flags: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> Chunk | None:
+        """What was written last; judgements are not written."""
+        return next((c for c in reversed(self.chunks) if c.ended_by != "judged"), None)
+
+    def ended_by(self, role: Role, *reasons: EndedBy) -> bool:
+        """Whether `role` wrote last and ended by one of these."""
+        last = self.last
+        return last is not None and last.role is role and last.ended_by in reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +277,7 @@ class Segment:
     ended_by: EndedBy
     matched: str | None
     timing: Timing
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

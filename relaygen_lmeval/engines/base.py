@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.types import Chunk, Role, Turn
 
 
@@ -19,6 +20,13 @@ class Engine(Protocol):
 
         Raises:
             EngineError: If the model or its device failed; names the request.
+        """
+
+    def admit(self, move: Move) -> None:
+        """See that moves like this one can be made, before anything is written.
+
+        Raises:
+            ConfigError: They cannot; says what to do.
         """
 
     def release(self, seq_id: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from relaygen_lmeval.core.cues import CueTable
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.stops import Scanner
 from relaygen_lmeval.core.types import Chunk, EndedBy, Turn
-from relaygen_lmeval.errors import EngineError
+from relaygen_lmeval.errors import ConfigError, EngineError
 
 EOS = "<eos>"
 
@@ -18,7 +18,6 @@ class ScriptedEngine:
     Args:
         script: Pieces of text, one token each, `EOS` ends the text; or a function that gives
             the pieces for a turn. Pieces beyond a stop are kept for the next turn.
-        cues: The cues that end its turns where the turn asks for that.
 
     Attributes:
         turns: What it was asked, in order.
@@ -32,11 +31,9 @@ class ScriptedEngine:
     def __init__(
         self,
         script: Iterable[str] | Callable[[Turn], Iterable[str]],
-        cues: CueTable | None = None,
     ) -> None:
         self._make = script if callable(script) else None
         self._pieces = [] if callable(script) else list(script)
-        self._cues = cues
         self.turns: list[Turn] = []
 
     async def run(self, turn: Turn) -> Chunk:
@@ -45,12 +42,21 @@ class ScriptedEngine:
         pieces = list(self._make(turn)) if self._make else self._pieces
         if not pieces:
             raise EngineError(f"the script of the {turn.role.value} model ran out of pieces")
-        written, ended_by, matched = _write(turn, iter(pieces), self._cues)
+        written, ended_by, matched = _write(turn, iter(pieces))
         if not self._make:
             del self._pieces[: len(written) + (ended_by == "eos")]
         text = "".join(written)
         ids = tuple(_id(piece) for piece in written)
         return Chunk(turn.role, turn.phase, text, ids, len(ids), ended_by, matched)
+
+    def admit(self, move: Move) -> None:
+        """A script can write anything, but it is sure of it all and judges nothing.
+
+        Raises:
+            ConfigError: The move asks for doubt or for a judgement.
+        """
+        if move.judge or move.rule.doubt:
+            raise ConfigError("a script has no probabilities: choose a policy without them")
 
     def release(self, seq_id: int) -> None:
         """Nothing is held."""
@@ -59,10 +65,8 @@ class ScriptedEngine:
         """Nothing is held."""
 
 
-def _write(
-    turn: Turn, pieces: Iterator[str], cues: CueTable | None
-) -> tuple[list[str], EndedBy, str | None]:
-    scanner = Scanner(turn.rule, cues, turn.before)
+def _write(turn: Turn, pieces: Iterator[str]) -> tuple[list[str], EndedBy, str | None]:
+    scanner = Scanner(turn.rule, turn.before)
     written: list[str] = []
     for piece in pieces:
         if piece == EOS:

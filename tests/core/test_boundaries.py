@@ -80,7 +80,7 @@ PIECES = st.lists(
 
 
 def first_end(pieces: list[str]) -> int | None:
-    scanner = Scanner(StopRule(boundaries=True))
+    scanner = Scanner(StopRule(boundary="sentence"))
     for piece in pieces:
         if stop := scanner.feed(piece):
             return stop.end

@@ -67,7 +67,7 @@ CUES = CueTable(("So", "So,", "now", "Thus", "Then"))
 
 
 def first_cue(pieces: list[str]) -> str | None:
-    scanner = Scanner(StopRule(cues=True), CUES)
+    scanner = Scanner(StopRule(cues=CUES))
     for piece in pieces:
         if stop := scanner.feed(piece):
             return stop.matched

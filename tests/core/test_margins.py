@@ -8,7 +8,6 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.margins import (
     Span,
@@ -18,6 +17,7 @@ from relaygen_lmeval.core.margins import (
     occurrences,
     union,
 )
+from relaygen_lmeval.core.policies import RelayGen
 from relaygen_lmeval.core.types import Piece, RelayRequest, Role
 from relaygen_lmeval.engines.scripted import EOS, ScriptedEngine
 from relaygen_lmeval.runner import relay_one
@@ -52,8 +52,8 @@ def random_texts(n: int) -> list[list[str]]:
 
 def relayed(pieces: list[str], table: CueTable, least: int, most: int) -> list[TokenRange]:
     """What the run time hands over where both models would write the same text."""
-    policy = policies.relay(table, min_large_tokens=least, max_small_tokens=most)
-    engine = ScriptedEngine(lambda turn: [*pieces[turn.n_before :], EOS], table)
+    policy = RelayGen(cues=table, min_large_tokens=least, max_small_tokens=most)
+    engine = ScriptedEngine(lambda turn: [*pieces[turn.n_before :], EOS])
     request = RelayRequest(0, dict.fromkeys(Role, Piece("")), max_tokens=10_000)
     result = asyncio.run(relay_one(request, policy, dict.fromkeys(Role, engine)))
     assert result.text == "".join(pieces)

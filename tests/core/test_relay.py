@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from relaygen_lmeval.core import policies
 from relaygen_lmeval.core.cues import CueTable
-from relaygen_lmeval.core.policies import Policy
+from relaygen_lmeval.core.policies import Large, RelayGen, Small
+from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.relay import advance, begin, next_turn
 from relaygen_lmeval.core.types import (
     Chunk,
@@ -23,7 +23,7 @@ from relaygen_lmeval.engines.scripted import EOS, ScriptedEngine
 from relaygen_lmeval.runner import relay_one
 
 CUES = CueTable(("So,",))
-RELAY = policies.relay(CUES, min_large_tokens=0, max_small_tokens=4)
+RELAY = RelayGen(cues=CUES, min_large_tokens=0, max_small_tokens=4)
 PLAIN = RelayRequest(0, dict.fromkeys(Role, Piece("Q", (1,))), max_tokens=40)
 THINKING = replace(
     PLAIN, thinks=True, max_answer_tokens=10, closing=Piece("\n</think>\n\n", (7, 8, 9))
@@ -31,7 +31,7 @@ THINKING = replace(
 
 
 def write(state: RelayState, policy: Policy, ended_by: EndedBy, n: int = 3) -> RelayState:
-    """The holder writes `n` tokens and ends like that."""
+    """Whoever is asked writes `n` tokens and ends like that."""
     turn = next_turn(state, policy)
     assert turn is not None
     assert n <= turn.max_tokens
@@ -39,22 +39,28 @@ def write(state: RelayState, policy: Policy, ended_by: EndedBy, n: int = 3) -> R
     return advance(state, chunk, policy)
 
 
+def asked(state: RelayState, policy: Policy = RELAY) -> Role:
+    turn = next_turn(state, policy)
+    assert turn is not None
+    return turn.role
+
+
 def relayed(
     large: list[str], small: list[str], request: RelayRequest, policy: Policy = RELAY
 ) -> RelayResult:
-    engines = {Role.LARGE: ScriptedEngine(large, CUES), Role.SMALL: ScriptedEngine(small, CUES)}
+    engines = {Role.LARGE: ScriptedEngine(large), Role.SMALL: ScriptedEngine(small)}
     return asyncio.run(relay_one(request, policy, engines))
 
 
 def test_a_cue_hands_over_and_a_boundary_hands_back():
     state = begin(PLAIN, RELAY)
-    assert state.holder is Role.LARGE
+    assert asked(state) is Role.LARGE
 
     state = write(state, RELAY, "cue")
-    assert state.holder is Role.SMALL
+    assert asked(state) is Role.SMALL
 
     state = write(state, RELAY, "boundary")
-    assert state.holder is Role.LARGE
+    assert asked(state) is Role.LARGE
 
 
 def test_a_small_segment_is_bounded():
@@ -63,22 +69,25 @@ def test_a_small_segment_is_bounded():
     assert turn is not None
     assert turn.max_tokens == 4
 
-    assert write(state, RELAY, "length", 4).holder is Role.LARGE
+    state = write(state, RELAY, "length", 4)
+
+    assert asked(state) is Role.LARGE
+    assert state.chunks[-1].ended_by == "bound"
 
 
 def test_the_small_model_may_not_end_a_relayed_text():
     state = write(write(begin(PLAIN, RELAY), RELAY, "cue"), RELAY, "eos", 0)
 
     assert state.finish is None
-    assert state.holder is Role.LARGE
+    assert asked(state) is Role.LARGE
 
 
 def test_the_end_of_thinking_goes_to_who_answers():
     for role in Role:
-        policy = policies.relay(CUES, answer_by=role)
+        policy = RelayGen(cues=CUES, answer_by=role)
         state = write(begin(THINKING, policy), policy, "think_end")
 
-        assert (state.phase, state.holder) == (Phase.ANSWER, role)
+        assert (state.phase, asked(state, policy)) == (Phase.ANSWER, role)
 
 
 def test_until_is_asked_for_in_the_answer_alone():
@@ -143,7 +152,7 @@ def test_a_relay_of_two_scripts():
 def test_a_model_that_does_not_open_a_reasoning_is_stopped_by_until():
     request = replace(THINKING, thinks=None, until=("\n\n",))
 
-    result = relayed(["The", " end", "\n\n", "more"], [], request, policies.large())
+    result = relayed(["The", " end", "\n\n", "more"], [], request, Large())
 
     assert result.text == "The end\n\n"
     assert result.finish == "until"
@@ -152,7 +161,7 @@ def test_a_model_that_does_not_open_a_reasoning_is_stopped_by_until():
 def test_until_within_the_first_words_counts_too():
     request = replace(THINKING, thinks=None, until=("\n",))
 
-    result = relayed(["\nThe", " end"], [], request, policies.large())
+    result = relayed(["\nThe", " end"], [], request, Large())
 
     assert (result.text, result.finish) == ("\nThe", "until")
 
@@ -167,8 +176,8 @@ def test_a_stop_that_spans_two_writers_is_found():
 
 
 def test_policies_ask_only_their_models():
-    assert policies.large().roles == {Role.LARGE}
-    assert policies.small().roles == {Role.SMALL}
+    assert Large().roles == {Role.LARGE}
+    assert Small().roles == {Role.SMALL}
     assert RELAY.roles == set(Role)
 
 
@@ -176,7 +185,7 @@ def test_one_model_in_a_row_is_one_segment():
     """The turn that finds out whether the model thinks begins no segment of its own."""
     request = replace(THINKING, thinks=None)
 
-    result = relayed(["<think>", "a", "</think>", "b", EOS], [], request, policies.large())
+    result = relayed(["<think>", "a", "</think>", "b", EOS], [], request, Large())
 
     assert [(s.phase, s.n_tokens) for s in result.segments] == [
         (Phase.REASONING, 3),

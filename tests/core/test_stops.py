@@ -13,7 +13,7 @@ CUES = CueTable(("So", "So,", "now"))
 
 def scan(rule: StopRule, pieces: list[str], before: str = "") -> tuple[int, Stop] | None:
     """The number of the piece that stops the turn, and the stop."""
-    scanner = Scanner(rule, CUES, before)
+    scanner = Scanner(rule, before)
     for n, piece in enumerate(pieces, start=1):
         if stop := scanner.feed(piece):
             return n, stop
@@ -21,19 +21,19 @@ def scan(rule: StopRule, pieces: list[str], before: str = "") -> tuple[int, Stop
 
 
 def test_a_cue_split_over_tokens_is_found():
-    assert scan(StopRule(cues=True), ["S", "o", ",", " x"]) == (3, Stop("cue", "So,", 3))
+    assert scan(StopRule(cues=CUES), ["S", "o", ",", " x"]) == (3, Stop("cue", "So,", 3))
 
 
 def test_a_bare_cue_ends_with_the_token_that_shows_its_end():
-    assert scan(StopRule(cues=True), [" So", " x"]) == (2, Stop("cue", "So", 5))
+    assert scan(StopRule(cues=CUES), [" So", " x"]) == (2, Stop("cue", "So", 5))
 
 
 def test_a_word_begun_by_the_partner_is_no_cue():
-    assert scan(StopRule(cues=True), ["now", " x"], before="I k") is None
+    assert scan(StopRule(cues=CUES), ["now", " x"], before="I k") is None
 
 
 def test_the_least_length_delays_a_cue_and_does_not_hide_it():
-    rule = StopRule(cues=True, min_tokens=5)
+    rule = StopRule(cues=CUES, min_tokens=5)
 
     hit = scan(rule, ["So", ",", " Ana", " has", " 21", " books"])
 
@@ -41,27 +41,27 @@ def test_the_least_length_delays_a_cue_and_does_not_hide_it():
 
 
 def test_a_delayed_cue_ends_with_its_sentence():
-    rule = StopRule(cues=True, min_tokens=5)
+    rule = StopRule(cues=CUES, min_tokens=5)
 
     assert scan(rule, ["So", ",", " 21", ".", " Next", " one", " is"]) is None
 
 
 def test_a_cue_that_its_own_full_stop_follows_hands_nothing_over():
-    assert scan(StopRule(cues=True), ["I", " think", " so", ".", " Next", " one"]) is None
+    assert scan(StopRule(cues=CUES), ["I", " think", " so", ".", " Next", " one"]) is None
 
 
 def test_a_cue_before_a_dot_that_ends_nothing_is_followed_one_token_later():
-    hit = scan(StopRule(cues=True), [" now", " 3", ".", "5", " kg"])
+    hit = scan(StopRule(cues=CUES), [" now", " 3", ".", "5", " kg"])
 
     assert hit == (2, Stop("cue", "now", 6))
-    assert scan(StopRule(cues=True, min_tokens=3), [" now", " 3", ".", "5"]) == (
+    assert scan(StopRule(cues=CUES, min_tokens=3), [" now", " 3", ".", "5"]) == (
         4,
         Stop("cue", "now", 8),
     )
 
 
 def test_a_later_cue_counts_after_an_expired_one():
-    rule = StopRule(cues=True, min_tokens=5)
+    rule = StopRule(cues=CUES, min_tokens=5)
 
     hit = scan(rule, ["So", ",", " 21", ".", " And", " now", " we"])
 
@@ -104,14 +104,14 @@ def test_the_opening_is_known_once_it_cannot_be():
 
 
 def test_the_end_of_the_text_confirms_a_sentence_end():
-    scanner = Scanner(StopRule(boundaries=True))
+    scanner = Scanner(StopRule(boundary="sentence"))
     scanner.feed("It is 21.")
 
     assert scanner.finish() == Stop("boundary", None, 9)
 
 
 def test_a_long_text_keeps_only_a_window():
-    scanner = Scanner(StopRule(cues=True, literals=("END",)), CUES)
+    scanner = Scanner(StopRule(cues=CUES, literals=("END",)))
     for _ in range(10_000):
         assert scanner.feed(" word") is None
 

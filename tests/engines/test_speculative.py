@@ -52,7 +52,8 @@ def drafted(results: list[RelayResult]) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def plain(pair: Pair, questions: list[str]) -> dict[str, list[Any]]:
     """The 100 problems without speculation, by policy."""
-    from relaygen_lmeval.relay import load_cues, parse_options
+    from relaygen_lmeval.policy_choice import load_cues
+    from relaygen_lmeval.relay import parse_options
 
     out = {}
     for policy in ("large", "relay"):
@@ -106,7 +107,6 @@ def test_a_cue_at_any_place_of_an_accepted_block_cuts_where_plain_does(make_rela
         for kind in ("off", "small"):
             relay = make_relay(speculative=kind, num_draft_tokens=8, min_large_tokens=0)
             relay.policy = replace(relay.policy, cues=cues)
-            relay._engines = local_engines(relay.config, pair, cues, relay.policy.roles)
             results[kind] = relay.generate(questions[:1], max_tokens=80)
         assert parts(results["off"]) == parts(results["small"]), word
         places |= {s.n_tokens % 9 for s in results["small"][0].segments if s.ended_by == "cue"}
@@ -259,7 +259,7 @@ def test_a_model_whose_cache_cannot_be_cut_is_refused(make_relay, pair):
     windowed = Pair(Windowed(), pair.small, shares_ids=True)
 
     with pytest.raises(ConfigError, match="cannot be cut: set speculative=off"):
-        local_engines(relay.config, windowed, None, {Role.LARGE})
+        local_engines(relay.config, windowed, {Role.LARGE})
 
 
 def test_two_tokenizers_can_draft_from_the_text_alone(make_relay, pair, questions):

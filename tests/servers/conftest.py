@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from relaygen_lmeval.core.cues import CueTable
-from relaygen_lmeval.core.policies import Policy, relay
+from relaygen_lmeval.core.policies import RelayGen
+from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.types import Piece, RelayRequest, RelayResult, Role
 from relaygen_lmeval.demo.widen import write_wide_pair
 from relaygen_lmeval.engines.base import Engine
@@ -69,14 +70,14 @@ def wide_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def policy() -> Policy:
-    return relay(CUES)
+    return RelayGen(cues=CUES)
 
 
 @pytest.fixture
 def expected(story: Story, policy: Policy) -> list[tuple[Any, ...]]:
     """The segments as an engine without a server gives them."""
     pieces = [story.tokenizer.decode([i]) for i in story.ids]
-    engine = ScriptedEngine(lambda turn: [*_whole(story, pieces)[turn.n_before :], EOS], CUES)
+    engine = ScriptedEngine(lambda turn: [*_whole(story, pieces)[turn.n_before :], EOS])
     request = story_request(story.tokenizer)
     engines = dict.fromkeys(Role, engine)
     result = asyncio.run(relay_all([request], policy, engines, n_at_once=1))[0]
@@ -99,7 +100,7 @@ async def make_engine(
     ids = tokenizer.encode("Tom", add_special_tokens=False)
     served = await find_served(client, "story", ids, "Tom", options.pop("abilities", None))
     eos = frozenset({tokenizer.eos_token_id})
-    return ServerEngine(role, client, served, tokenizer, eos=eos, cues=CUES, **options)
+    return ServerEngine(role, client, served, tokenizer, eos=eos, **options)
 
 
 def run_relay(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from relaygen_lmeval.core.policies import RelayGen
 from relaygen_lmeval.core.stops import Scanner
 from relaygen_lmeval.core.types import Role, Segment, StopRule
 from relaygen_lmeval.engines.launch import ServerProcess, launch_pair
@@ -87,8 +88,9 @@ def test_every_segment_ends_where_the_matcher_says(cut, make):
 def ended_by(relay: Relay, segment: Segment) -> str | None:
     """What the matcher says of the segment's tokens: it stops at the last, and at none before."""
     large = segment.role is Role.LARGE
-    rule = StopRule(cues=large, boundaries=not large, min_tokens=1 if large else 0)
-    scanner = Scanner(rule, relay.policy.cues)
+    assert isinstance(relay.policy, RelayGen)
+    cue_rule = StopRule(cues=relay.policy.cues, min_tokens=1)
+    scanner = Scanner(cue_rule if large else StopRule(boundary="sentence"))
     detokenizer = make_detokenizer(relay.pair.large.tokenizer, ())
     texts = [detokenizer.step(i) for i in segment.token_ids]
     stops = [stop for text in texts if (stop := scanner.feed(text))]

@@ -22,7 +22,7 @@ from relaygen_lmeval.engines.server.wire import (
 
 
 def test_a_word_is_sent_with_what_confirms_it():
-    hints = stop_hints(StopRule(cues=True), CueTable(("Now", "So,", "so ")))
+    hints = stop_hints(StopRule(cues=CueTable(("Now", "So,", "so "))))
 
     assert {"Now ", "Now,", "So,", "so "} <= set(hints)
     assert "Now" not in hints  # it would stop at "Nowhere", and one token early
@@ -30,18 +30,20 @@ def test_a_word_is_sent_with_what_confirms_it():
 
 
 def test_substrings_are_sent_as_they_are():
-    assert stop_hints(StopRule(cues=True), CueTable(("now",), match="substring")) == ("now",)
+    cues = CueTable(("now",), match="substring")
+
+    assert stop_hints(StopRule(cues=cues)) == ("now",)
 
 
 def test_ends_of_sentences_are_hinted_with_the_blank_behind_them():
-    hints = stop_hints(StopRule(boundaries=True), None)
+    hints = stop_hints(StopRule(boundary="sentence"))
 
     assert {"\n", ". ", "? ", '." ', "\u3002"} <= set(hints)
     assert "." not in hints  # 3.14
 
 
 def test_only_a_waiting_cue_or_an_opening_shortens_a_round():
-    rule = StopRule(cues=True, min_tokens=5)
+    rule = StopRule(cues=CueTable(("So",)), min_tokens=5)
 
     assert round_tokens(rule, 2, 100, cue_waits=False) == 98
     assert round_tokens(rule, 2, 100, cue_waits=True) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.types import Chunk, Turn
 from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.pacer import Pacer
@@ -23,6 +24,14 @@ class LocalEngine:
     async def run(self, turn: Turn) -> Chunk:
         """Write one turn, beside all others that are under way."""
         return await self._pacer.submit(self._lane, turn)
+
+    def admit(self, move: Move) -> None:
+        """See that moves like this one can be made.
+
+        Raises:
+            ConfigError: They cannot.
+        """
+        self._lane.admit(move)
 
     def release(self, seq_id: int) -> None:
         """Forget a request."""

@@ -7,16 +7,21 @@ step until its scanner, the end of the text or its number of tokens stops it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from relaygen_lmeval.core.cues import CueTable
+import torch
+
+from relaygen_lmeval.core.doubt import N_BEST, Watch
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.stops import Scanner
 from relaygen_lmeval.core.types import Chunk, Role, Turn
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.local.forward import MAX_FEED, Feed, Forward, Track
+from relaygen_lmeval.engines.local.judge import choice_ids, n_scored, score
 from relaygen_lmeval.engines.local.row import Row
-from relaygen_lmeval.engines.local.sampling import choose
+from relaygen_lmeval.engines.local.sampling import NOT_FINITE, choose
 from relaygen_lmeval.errors import EngineError
 
 
@@ -28,7 +33,6 @@ class Lane:
         model: A causal transformers model.
         tokenizer: Its tokenizer.
         forward: The model with room for the requests held at once.
-        cues: What ends its turns where they ask for cues.
         shares_ids: Whether the partner's token ids mean the same here; else its text is read.
     """
 
@@ -38,14 +42,12 @@ class Lane:
         model: Any,
         tokenizer: Any,
         forward: Forward,
-        cues: CueTable | None = None,
         shares_ids: bool = True,
     ) -> None:
         self.role = role
         self.forward = forward
         self.step_s = 0.0  # time of a recent decode step, seconds
         self._tokenizer = tokenizer
-        self._cues = cues
         self._shares_ids = shares_ids
         self._eos = eos_ids(model, tokenizer)
         self._tracks: dict[int, Track] = {}
@@ -56,6 +58,15 @@ class Lane:
     def n_ready(self) -> int:
         """Rows that the next step would serve."""
         return len(self._rows) + len(self._arrived)
+
+    def admit(self, move: Move) -> None:
+        """See that moves like this one can be made.
+
+        Raises:
+            ConfigError: They cannot.
+        """
+        if move.judge:
+            choice_ids(self._tokenizer, move.judge)
 
     def follow(self, turn: Turn) -> Track:
         """Take in what was written before a turn; the track is the request's from now on."""
@@ -79,11 +90,12 @@ class Lane:
         row = Row(
             turn,
             track,
-            Scanner(turn.rule, self._cues, turn.before),
+            Scanner(turn.rule, turn.before),
             make_detokenizer(self._tokenizer, track.ids),
             self._eos,
             whole=not self._shares_ids,
             arrived_s=perf_counter(),
+            watch=Watch(turn.rule.doubt) if turn.rule.doubt else None,
         )
         self._arrived.append(row)
         return row
@@ -113,8 +125,11 @@ class Lane:
     def step(self) -> list[Row]:
         """Begin what arrived, or write on in every row; returns the rows that are done."""
         if self._arrived:
-            for group in _groups(self._arrived):
+            for group in _groups([row for row in self._arrived if not row.turn.judge]):
                 self._catch_up(group)
+            for row in self._arrived:
+                if row.turn.judge:
+                    self._judge(row)
             self._rows += self._arrived
             self._arrived = []
         elif self._rows:
@@ -132,13 +147,13 @@ class Lane:
             if self._shares_ids or chunk.role is self.role:
                 track.ids.extend(chunk.token_ids)
             else:
-                track.ids.extend(self._tokenizer.encode(chunk.text, add_special_tokens=False))
+                track.ids.extend(self._encode(chunk.text))
         track.n_chunks = len(chunks)
 
     def _catch_up(self, rows: list[Row]) -> None:
         began = perf_counter()
         feeds = [Feed(row.track, row.track.ids[len(row.track.cached) :]) for row in rows]
-        tokens = choose(self.forward.feed(feeds)[:, -1], [row.draw() for row in rows])
+        tokens = self._choose(rows, self.forward.feed(feeds)[:, -1])
         now = perf_counter()
         for row, feed, token in zip(rows, feeds, tokens, strict=True):
             row.wait_s, row.prefill_s = began - row.arrived_s, now - began
@@ -149,13 +164,50 @@ class Lane:
         """One token in every row."""
         began = perf_counter()
         feeds = [Feed(row.track, row.ids[-1:]) for row in rows]
-        tokens = choose(self.forward.feed(feeds)[:, -1], [row.draw() for row in rows])
+        tokens = self._choose(rows, self.forward.feed(feeds)[:, -1])
         now = perf_counter()
         for row, token in zip(rows, tokens, strict=True):
             row.decode_s += now - began
             self._write(row, token, now)
 
-    def _write(self, row: Row, token: int, now: float) -> None:
+    def _choose(self, rows: list[Row], logits: torch.Tensor) -> list[int | None]:
+        """One token a row from logits `[n, V]`; `None` where the row's model is not sure."""
+        tokens: list[int | None] = list(choose(logits, [row.draw() for row in rows]))
+        watched = [n for n, row in enumerate(rows) if row.watch and tokens[n] != NOT_FINITE]
+        if watched:
+            best = logits[watched].float().log_softmax(-1)
+            for n, logprobs in zip(watched, _best(best).tolist(), strict=True):
+                watch = rows[n].watch
+                if watch and watch.doubts(logprobs):
+                    tokens[n] = None
+        return tokens
+
+    def _judge(self, row: Row) -> None:
+        """Read a step that is no part of the text yet, and say what it is worth."""
+        began = perf_counter()
+        judge, step = row.turn.judge, row.turn.step
+        assert judge is not None
+        assert step is not None
+        step_ids = list(step.token_ids) if self._shares_ids else self._encode(step.text)
+        question = self._encode(judge.question) if judge.question else []
+        unread = row.track.ids[len(row.track.cached) :]
+        feed = Feed(row.track, [*unread, *step_ids, *question])
+        logits = self.forward.feed([feed], n_scored(judge, step_ids))[0]
+        worth = score(logits, judge, step_ids, choice_ids(self._tokenizer, judge))
+        row.wait_s, row.prefill_s = began - row.arrived_s, perf_counter() - began
+        row.n_catch_up = len(unread) + len(step_ids)
+        if not isfinite(worth):
+            self._write(row, NOT_FINITE, 0.0)
+        row.judge(worth)
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def _write(self, row: Row, token: int | None, now: float) -> None:
+        if token is None:
+            row.doubt()
+            return
         if token < 0:
             raise EngineError(
                 f"request {row.turn.request.seq_id}: the {self.role.value} model's logits are not "
@@ -179,6 +231,11 @@ def common_prefix(a: list[int], b: list[int]) -> int:
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )
+
+
+def _best(logprobs: torch.Tensor) -> torch.Tensor:
+    """The highest of `[n, V]`, best first."""
+    return logprobs.topk(min(N_BEST, logprobs.shape[-1])).values
 
 
 def _groups(rows: list[Row]) -> list[list[Row]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from relaygen_lmeval.core.doubt import Watch
 from relaygen_lmeval.core.stops import Scanner
 from relaygen_lmeval.core.timing import Drafts, Timing
 from relaygen_lmeval.core.types import Chunk, EndedBy, Turn
@@ -22,6 +23,7 @@ class Row:
         scanner: Says where the turn stops.
         detokenizer: Says what each token adds to the text.
         eos: Ids that end the text.
+        watch: Says where it ends because the model is not sure.
         whole: Whether a cut must not fall within a character: the text is handed over.
         ids: Tokens written so far, those included that may be given back.
         n_drafts: How many tokens to draft next, where the lane drafts.
@@ -35,6 +37,7 @@ class Row:
     eos: frozenset[int]
     whole: bool
     arrived_s: float
+    watch: Watch | None = None
     wait_s: float = 0.0
     prefill_s: float = 0.0
     decode_s: float = 0.0
@@ -77,6 +80,16 @@ class Row:
             self._end(stop.reason, stop.matched, self._n_kept(stop.end))
         elif len(self.ids) >= self.turn.max_tokens:
             self._end("length", None, self._n_whole())
+
+    def doubt(self) -> None:
+        """End the turn before the token that was chosen."""
+        self._end("doubt", None, len(self.ids), given_back=1)
+
+    def judge(self, score: float) -> None:
+        """End the turn with a score, nothing being written."""
+        self._end("judged", None, 0)
+        assert self.chunk is not None
+        self.chunk = replace(self.chunk, score=score)
 
     def _n_kept(self, end: int) -> int:
         """Tokens up to the one that holds the character before `end`."""

@@ -19,6 +19,8 @@ from transformers.generation.logits_process import (
 
 from relaygen_lmeval.core.types import SamplingParams
 
+NOT_FINITE = -1  # for a token, where a row's logits are not
+
 
 class Draw(NamedTuple):
     """What decides one row's next token: its settings, its place in the text.
@@ -53,7 +55,7 @@ def choose(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
         draws: One a row.
 
     Returns:
-        The token ids; -1 where a row's logits are not finite.
+        The token ids; `NOT_FINITE` where a row's logits are not.
     """
     logits = logits.float()
     best, ids = logits.max(-1)
@@ -65,7 +67,7 @@ def choose(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     if bool(torch.isfinite(best).all()):
         return picked
     return [
-        token if finite else -1
+        token if finite else NOT_FINITE
         for token, finite in zip(picked, torch.isfinite(best).tolist(), strict=True)
     ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.speculation import next_length
 from relaygen_lmeval.core.timing import Drafts
 from relaygen_lmeval.core.types import Turn
@@ -17,6 +18,7 @@ from relaygen_lmeval.engines.local.forward import Feed
 from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.row import Row
 from relaygen_lmeval.engines.local.verify import Draft, verify
+from relaygen_lmeval.errors import ConfigError
 
 
 class SpeculativeLane(Lane):
@@ -32,6 +34,19 @@ class SpeculativeLane(Lane):
         super().__init__(*lane)
         self._drafter = drafter
         self._most = most
+
+    def admit(self, move: Move) -> None:
+        """See that moves like this one can be made.
+
+        Raises:
+            ConfigError: It would have to look at tokens that drafts run ahead of.
+        """
+        super().admit(move)
+        if move.rule.doubt:
+            raise ConfigError(
+                f"the policy watches how sure the {self.role.value} model is of each token, which "
+                "goes not with its speculation: set speculative=off"
+            )
 
     def take(self, turn: Turn) -> Row:
         """Accept a turn; the next step begins it."""

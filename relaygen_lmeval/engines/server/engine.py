@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from relaygen_lmeval.core.cues import CueTable
+from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.timing import Timing, Wire
 from relaygen_lmeval.core.types import Chunk, Role, Turn
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
@@ -21,7 +21,7 @@ from relaygen_lmeval.engines.server.reading import Heard, read_stream, read_whol
 from relaygen_lmeval.engines.server.seams import seam_changes
 from relaygen_lmeval.engines.server.wire import encode, sampling_fields
 from relaygen_lmeval.engines.server.writing import Writing
-from relaygen_lmeval.errors import ServerError
+from relaygen_lmeval.errors import ConfigError, ServerError
 
 _MOST_AT_ONCE = (
     1024  # tokens of a reply that comes at once: a longer silence would look like a hang
@@ -71,7 +71,6 @@ class ServerEngine:
         served: Its name there, and what the server can.
         tokenizer: Its tokenizer, here.
         eos: Token ids that end a text.
-        cues: What ends its turns where they ask for cues.
         shares_ids: Whether the partner's token ids mean the same here; else its text is read.
         cut: Who cuts a turn: `server` by stop strings, `stream` the client alone, or `auto`.
         on_close: Called once by `close`.
@@ -85,7 +84,6 @@ class ServerEngine:
         tokenizer: Any,
         *,
         eos: frozenset[int],
-        cues: CueTable | None = None,
         shares_ids: bool = True,
         cut: str = "auto",
         on_close: Callable[[], None] = lambda: None,
@@ -95,7 +93,6 @@ class ServerEngine:
         self._served = served
         self._tokenizer = tokenizer
         self._eos = eos
-        self._cues = cues
         self._shares_ids = shares_ids
         self._cut = cut
         self._on_close = on_close
@@ -106,7 +103,6 @@ class ServerEngine:
         track = self._read(turn)
         writing = Writing(
             turn,
-            self._cues,
             eos=self._eos,
             whole_characters=not self._shares_ids,
             make_step=partial(self._make_step, track),
@@ -120,6 +116,18 @@ class ServerEngine:
                 f"request {turn.request.seq_id}, {self._role.value} model: {error}"
             ) from error
         return self._chunk(track, writing, costs)
+
+    def admit(self, move: Move) -> None:
+        """See that moves like this one can be made.
+
+        Raises:
+            ConfigError: They need the model's probabilities.
+        """
+        if move.judge or move.rule.doubt:
+            raise ConfigError(
+                f"the policy needs the {self._role.value} model's probabilities while it writes, "
+                "which are not read from servers: set engine=local"
+            )
 
     def release(self, seq_id: int) -> None:
         """Forget a request; the server's own cache forgets when it must."""
@@ -185,13 +193,13 @@ class ServerEngine:
             return abilities.streams
         if self._cut != "auto":
             return self._cut == "stream"
-        return len(stop_hints(turn.rule, self._cues)) > self._served.max_stops
+        return len(stop_hints(turn.rule)) > self._served.max_stops
 
     def _hints(self, turn: Turn, *, streams: bool) -> tuple[str, ...]:
         """In a stream they only spare a connection: those that the matcher always agrees to."""
         if not self._served.abilities.whole_replies:
             return ()
-        hints = turn.rule.literals if streams else stop_hints(turn.rule, self._cues)
+        hints = turn.rule.literals if streams else stop_hints(turn.rule)
         return hints[: self._served.max_stops]
 
     def _body(

@@ -20,22 +20,24 @@ _AT_ONCE = ("\n", "\u3002", "\uff01", "\uff1f", "\u0964", "\u061f", "\u06d4")
 _OPENING_TOKENS = 8  # to see whether a text begins with `<think>`
 
 
-def stop_hints(rule: StopRule, cues: CueTable | None) -> tuple[str, ...]:
+def stop_hints(rule: StopRule) -> tuple[str, ...]:
     """Strings whose completion a server may take for the end of a turn.
 
     A word that is a cue is sent with what follows it, so that the token which confirms it is
     there already and a handoff costs one request.
 
     Examples:
-        >>> stop_hints(StopRule(literals=("</think>",), cues=True), CueTable(("So,",)))
+        >>> stop_hints(StopRule(literals=("</think>",), cues=CueTable(("So,",))))
         ('</think>', 'So,')
-        >>> "Now " in stop_hints(StopRule(cues=True), CueTable(("Now",)))
+        >>> "Now " in stop_hints(StopRule(cues=CueTable(("Now",))))
         True
     """
     hints = list(rule.literals)
-    if rule.cues and cues is not None:
-        hints += [hint for cue in cues.cues for hint in _of_cue(cue, cues)]
-    if rule.boundaries:
+    if rule.cues is not None:
+        hints += [hint for cue in rule.cues.cues for hint in _of_cue(cue, rule.cues)]
+    if rule.boundary == "paragraph":
+        hints.append("\n\n")
+    elif rule.boundary == "sentence":
         hints += [*_AT_ONCE, *(stop + after for stop in _FULL_STOPS for after in _AFTER_FULL_STOP)]
     return tuple(dict.fromkeys(hints))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.stops import Scanner, Stop
 from relaygen_lmeval.core.types import EndedBy, Turn
 from relaygen_lmeval.engines.server.wire import Reply
@@ -40,7 +39,6 @@ class Writing:
 
     Args:
         turn: What was asked.
-        cues: What ends it where it asks for cues.
         eos: Token ids that end a text.
         whole_characters: Whether a cut in mid-text must not split a character, as where text
             is handed over.
@@ -50,7 +48,6 @@ class Writing:
     def __init__(
         self,
         turn: Turn,
-        cues: CueTable | None,
         *,
         eos: frozenset[int],
         whole_characters: bool,
@@ -60,7 +57,6 @@ class Writing:
         self.tokens: list[Written] = []
         self.end: End | None = None
         self.n_given_back = 0  # beyond those in `tokens`
-        self._cues = cues
         self._eos = eos
         self._whole_characters = whole_characters
         self._make_step = make_step
@@ -111,7 +107,7 @@ class Writing:
             self._end_of_text()
 
     def _start(self) -> None:
-        self._scanner = Scanner(self.turn.rule, self._cues, self.turn.before)
+        self._scanner = Scanner(self.turn.rule, self.turn.before)
         self._step = self._make_step(self.ids)
         for token in self.tokens:
             self._scanner.feed(token.text)
