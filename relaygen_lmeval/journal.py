@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -114,7 +115,7 @@ def record_of(result: RelayResult, label: Label, *, origin_s: float) -> dict[str
         "n_tokens": result.n_tokens,
         "n_large_tokens": result.n_tokens_by(Role.LARGE),
         "n_small_tokens": result.n_tokens_by(Role.SMALL),
-        "handoffs": max(0, len([s for s in result.segments if s.role]) - 1),
+        "handoffs": _handoffs(result.segments),
         "started_s": _s(result.started_s - origin_s),
         **{name: _s(value) for name, value in asdict(latency_of(result)).items()},
         "finish": result.finish,
@@ -160,6 +161,7 @@ def _segment(segment: Segment) -> dict[str, Any]:
         "n_chars": len(segment.text),
         "ended_by": segment.ended_by,
         "matched": segment.matched,
+        **({} if segment.score is None else {"score": round(segment.score, 4)}),
         "catch_up_tokens": timing.catch_up_tokens,
         "given_back_tokens": timing.given_back_tokens,
         "wait_s": _s(timing.wait_s),
@@ -169,6 +171,12 @@ def _segment(segment: Segment) -> dict[str, Any]:
         **_wire(timing.wire),
         "token_ids": list(segment.token_ids),
     }
+
+
+def _handoffs(segments: Sequence[Segment]) -> int:
+    """How often the writer changed, or the phase did."""
+    written = [(s.role, s.phase) for s in segments if s.role and s.n_tokens]
+    return sum(a != b for a, b in pairwise(written))
 
 
 def _drafts(drafts: Drafts | None) -> dict[str, float] | None:

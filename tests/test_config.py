@@ -53,7 +53,10 @@ def test_what_names_a_thing_of_one_model_goes_to_the_large_alone():
         ({"pretrained": "a/b", "large": "a/b", "small": "a/c"}, "name the same model"),
         ({"pretrained": "./nowhere", "small": "a/b"}, "'./nowhere' does not exist"),
         ({"pretrained": "a/b", "small": "/no/such/folder"}, "'/no/such/folder' does not exist"),
-        ({"policy": "larg"}, "policy=larg is not one of relay, large, small, .*; did you mean 'large'"),
+        (
+            {"policy": "larg"},
+            "policy=larg is not one of relay, large, small, .*; did you mean 'large'",
+        ),
         ({"answer_by": "both"}, "answer_by=both is not one of large, small"),
         ({"cue_match": "regex"}, "cue_match=regex is not one of"),
         ({"max_gen_toks": 100, "max_answer_toks": 100}, "leaves nothing of max_gen_toks=100"),

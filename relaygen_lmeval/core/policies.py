@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from random import Random
 from typing import ClassVar, Literal
 
@@ -168,6 +169,7 @@ class Entropy(Policy):
 
     def __post_init__(self) -> None:
         _one_of(_STEPS, step=self.step)
+        _within(0, inf, threshold=self.threshold)
 
     def move(self, state: RelayState) -> Move:
         """The small model, unless it has just doubted or tried to end the text."""
@@ -251,7 +253,7 @@ class SpeculativeThinking(Policy):
     def __post_init__(self) -> None:
         _at_least(1, large_tokens=self.large_tokens)
         _one_of(_STEPS, step=self.step)
-        if not self.words.split():
+        if not isinstance(self.words, str) or not self.words.split():
             raise ValueError("words= names no word that brings the large model in")
 
     def move(self, state: RelayState) -> Move:
@@ -296,6 +298,8 @@ class SpecReason(Policy):
 
     def __post_init__(self) -> None:
         _one_of(("question", "likelihood"), judge=self.judge)
+        if self.threshold is not None:
+            _within(-inf, inf, threshold=self.threshold)
         _one_of(_STEPS, step=self.step)
 
     def move(self, state: RelayState) -> Move:
