@@ -9,7 +9,8 @@ RelayGenError
 ├── EngineError      a model that could not be loaded or run
 │   └── ServerError  the same, behind HTTP
 │       └── FailedRequests  some requests of a run failed for good; the rest is finished
-└── JournalError     the append-only record of a run
+├── JournalError     the append-only record of a run
+└── SweepError       a file of many runs, or some of the runs
 ```
 
 This module knows no other module of the package.
@@ -28,6 +29,7 @@ __all__ = [
     "JournalError",
     "RelayGenError",
     "ServerError",
+    "SweepError",
     "TraceError",
 ]
 
@@ -74,3 +76,7 @@ class FailedRequests(ServerError):
 
 class JournalError(RelayGenError):
     """The journal of a run is damaged, or belongs to another run."""
+
+
+class SweepError(RelayGenError):
+    """A sweep file says something that cannot be, or some of its runs failed."""
