@@ -27,6 +27,7 @@ HARNESS = (
 )
 _GEN = "gen_kwargs."
 _OWN = ("log_dir", "resume")  # every cell has a journal of its own
+CELL = "cell:"  # a value that names another cell, for its folder
 
 Setting = tuple[str, Any]
 
@@ -98,7 +99,7 @@ def _plan(content: object) -> Plan:
         *((("tasks", top["tasks"]),) if "tasks" in top else ()),
     ]
     cells = [_cell(common, listed, point) for listed, point in product(_listed(top), _points(top))]
-    _check_different(cells)
+    _check_names(cells)
     return Plan(tuple(cells), harness)
 
 
@@ -148,11 +149,17 @@ def _cell(common: Sequence[Setting], listed: _Listed, point: Sequence[Setting]) 
             gen_kwargs[setting.removeprefix(_GEN)] = value
         elif setting in _OWN:
             _refuse(f"{setting} is every cell's own; leave it out")
+        elif isinstance(value, str) and value.startswith(CELL):
+            model_args[setting] = CELL + _name([value.removeprefix(CELL)], point)
         else:
             model_args[setting] = value
-    shown = [] if listed.name else listed.settings
-    parts = [*filter(None, [listed.name]), *(f"{n}={_short(v)}" for n, v in (*shown, *point))]
-    return Cell(folder_name(",".join(parts)), _tasks(tasks), model_args, gen_kwargs)
+    own = [listed.name] if listed.name else [f"{n}={_short(v)}" for n, v in listed.settings]
+    return Cell(_name(own, point), _tasks(tasks), model_args, gen_kwargs)
+
+
+def _name(own: Sequence[str], point: Sequence[Setting]) -> str:
+    """What the cell is called, and its place in the grid."""
+    return folder_name(",".join([*own, *(f"{n}={_short(v)}" for n, v in point)]))
 
 
 def folder_name(text: str) -> str:
@@ -172,8 +179,8 @@ def _tasks(value: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in names)
 
 
-def _check_different(cells: Iterable[Cell]) -> None:
-    """No cell twice, and no two of one name."""
+def _check_names(cells: Iterable[Cell]) -> None:
+    """No cell twice, no two of one name, and none that needs what comes after it."""
     names: set[str] = set()
     contents: dict[str, str] = {}
     for cell in cells:
@@ -182,6 +189,10 @@ def _check_different(cells: Iterable[Cell]) -> None:
             _refuse(f"cells '{contents[content]}' and '{cell.name}' are the same; remove one")
         if cell.name in names:
             _refuse(f"two cells are called '{cell.name}'; give each a name: of its own")
+        for value in cell.model_args.values():
+            other = str(value).removeprefix(CELL)
+            if str(value).startswith(CELL) and other not in names:
+                _refuse(f"cell '{cell.name}': no cell before it is called '{other}'")
         names.add(cell.name)
         contents[content] = cell.name
 

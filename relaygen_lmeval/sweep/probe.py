@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from relaygen_lmeval.errors import SweepError
 from relaygen_lmeval.journal import FILE, read_journal
-from relaygen_lmeval.sweep.plan import Cell, Plan
+from relaygen_lmeval.sweep.plan import CELL, Cell, Plan
 from relaygen_lmeval.sweep.run import Outcome, run_cells
 
 
@@ -55,5 +55,9 @@ def _scaled_s(
 
 def _pace(cell: Cell) -> str:
     """What decides how fast a cell is."""
-    options = {name: value for name, value in cell.model_args.items() if name != "seed"}
+    options = {
+        name: CELL if str(value).startswith(CELL) else value
+        for name, value in cell.model_args.items()
+        if name != "seed"
+    }
     return json.dumps(replace(cell, model_args=options, gen_kwargs={}).content(), default=str)

@@ -20,7 +20,7 @@ from lm_eval.tasks import TaskManager
 from relaygen_lmeval.assembly import shared_pairs
 from relaygen_lmeval.errors import RelayGenError, SweepError
 from relaygen_lmeval.relay import parse_options
-from relaygen_lmeval.sweep.plan import Cell, Plan
+from relaygen_lmeval.sweep.plan import CELL, Cell, Plan
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def _run(cell: Cell, plan: Plan, folder: Path, manager: TaskManager) -> None:
     tracker = EvaluationTracker(output_path=str(folder / "results.json"))
     results = simple_evaluate(
         model="relaygen",
-        model_args={**cell.model_args, "log_dir": str(folder)},
+        model_args={**_with_folders(cell, folder.parent), "log_dir": str(folder)},
         tasks=list(cell.tasks),
         gen_kwargs=dict(cell.gen_kwargs) or None,
         task_manager=manager,
@@ -148,6 +148,14 @@ def _run(cell: Cell, plan: Plan, folder: Path, manager: TaskManager) -> None:
     tracker.save_results_aggregated(results=results, samples=samples)
     for task in results["configs"]:
         tracker.save_results_samples(task_name=task, samples=samples[task])
+
+
+def _with_folders(cell: Cell, folder: Path) -> dict[str, Any]:
+    """The options, other cells' names replaced by where they lie."""
+    return {
+        name: str(folder / value.removeprefix(CELL)) if str(value).startswith(CELL) else value
+        for name, value in cell.model_args.items()
+    }
 
 
 def _n_requests(manager: TaskManager, names: tuple[str, ...], harness: Mapping[str, Any]) -> int:
