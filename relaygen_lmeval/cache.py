@@ -6,39 +6,10 @@ cache file would read each other's texts.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from relaygen_lmeval.errors import ConfigError
-
-# They change when and where a text is written, not the text.
-_NEUTRAL = frozenset({"log_dir", "batch_size", "max_batch_size"})
-
-_SCORERS = frozenset({"math-verify"})
-
-
-def identity(header: Mapping[str, Any]) -> str:
-    """Name everything that can change a text: models, options, policy, cues and versions.
-
-    Args:
-        header: Of the journal.
-
-    Returns:
-        Sixteen hexadecimal digits.
-    """
-    parts = {
-        **header,
-        "config": _without(header["config"], _NEUTRAL),
-        "versions": _without(header["versions"], _SCORERS),
-    }
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _without(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in names}
 
 
 def separate(cache_hook: Any, name: str) -> None:
@@ -46,7 +17,7 @@ def separate(cache_hook: Any, name: str) -> None:
 
     Args:
         cache_hook: The harness's; its dictionary is the one that the caching model reads.
-        name: Of this run; see `identity`.
+        name: Of this run; see `journal.identity`.
 
     Raises:
         ConfigError: A cache of a kind that cannot be kept apart.

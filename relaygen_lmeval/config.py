@@ -11,6 +11,7 @@ from typing import Any
 from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.journal import files
 from relaygen_lmeval.policy_choice import find_policy, own_options
 from relaygen_lmeval.server_options import check_servers, n_concurrent
 
@@ -56,6 +57,8 @@ class RelayConfig:
             either is set alone, the two models step at once, each on threads of its own.
         small_threads: CPU threads of the small model.
         log_dir: Folder of the journal; default: a new one below `relaygen_logs/`.
+        resume: `auto`: what the journal in `log_dir` holds is not done again, if there is one.
+            A folder: that of a run that was ended, which goes on there.
         engine: `local` runs the models in this process, `server` asks servers that are
             running, `vllm` starts two vLLM servers for this run.
         base_url: The large model's server, for `engine=server`.
@@ -94,6 +97,7 @@ class RelayConfig:
     threads: int | None = None
     small_threads: int | None = None
     log_dir: str | None = None
+    resume: str | None = None
     engine: str = "local"
     base_url: str | None = None
     small_base_url: str | None = None
@@ -145,6 +149,7 @@ def parse_config(
     large_options, small_options = _split(given, frozenset(model_options), of_policy)
     pretrained, small = _models(own, embedded)
     own.update(pretrained=pretrained, small=small)
+    own.update(log_dir=_log_dir(own))
     config = RelayConfig(
         **own,
         large_options=large_options,
@@ -209,6 +214,31 @@ def _models(own: Mapping[str, Any], embedded: Path) -> tuple[str, str | None]:
         if own.get("engine") != "server":  # a server may lie on another machine
             _check_model(str(name))
     return str(pretrained), None if small is None else str(small)
+
+
+def _log_dir(own: Mapping[str, Any]) -> str | None:
+    """The folder of the journal; a run that goes on does so where it began."""
+    log_dir: str | None = own.get("log_dir")
+    resume = own.get("resume")
+    if resume is None:
+        return log_dir
+    if not isinstance(resume, str):
+        raise ConfigError(f"resume={resume} must be auto, or the log folder of an earlier run")
+    if resume == "auto":
+        if log_dir is None:
+            raise ConfigError("resume=auto needs log_dir=: the folder to look for a journal in")
+        return log_dir
+    if log_dir is not None and Path(log_dir) != Path(resume):
+        raise ConfigError(
+            f"resume={resume} goes on in that folder, but log_dir={log_dir} is another: leave out "
+            "log_dir="
+        )
+    if not files(Path(resume).expanduser()):
+        raise ConfigError(
+            f"resume={resume} holds no journal of an earlier run; name its log_dir, or begin with "
+            "log_dir=FOLDER,resume=auto"
+        )
+    return resume
 
 
 def _check_model(name: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import sys
+import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,26 +12,23 @@ from typing import Any
 import lm_eval.models  # noqa: F401
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.utils import normalize_gen_kwargs, postprocess_generated_text
-from rich.console import Console
-from tqdm import tqdm
+from lm_eval.models.utils import normalize_gen_kwargs
 
-from relaygen_lmeval.cache import check_sampling, identity, separate
+from relaygen_lmeval.cache import check_sampling, separate
 from relaygen_lmeval.config import RelayConfig
-from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role, SamplingParams
-from relaygen_lmeval.errors import ConfigError, FailedRequests, RelayGenError
+from relaygen_lmeval.core.types import RelayRequest, Role, SamplingParams
+from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.excepthook import say_errors_in_one_line
-from relaygen_lmeval.instances import budget, labels_of, sampling, until
-from relaygen_lmeval.journal import Journal, Label, check_writable
+from relaygen_lmeval.instances import budget, labels_of, sampling, scored_text, until
+from relaygen_lmeval.journal import Label, check_writable
+from relaygen_lmeval.journal.identity import identity
 from relaygen_lmeval.pair import n_parameters
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
 from relaygen_lmeval.relay import Relay, parse_options
-from relaygen_lmeval.report.totals import totals_by_task, totals_table
 from relaygen_lmeval.results_table import show_rows
+from relaygen_lmeval.run import Run
 from relaygen_lmeval.scoring.response import Response
 from relaygen_lmeval.seeded import SeededLM
-
-log = logging.getLogger(__name__)
 
 
 @register_model("relaygen")
@@ -59,42 +55,48 @@ class RelayLM(SeededLM):
         self.relay = Relay.from_config(config)
         self._large = self.relay.pair.large
         self._small_prompts: dict[str, str] = {}
-        self._records: list[Mapping[str, Any]] = []
         self._header = self._describe()
-        self._journal = Journal(
-            folder, self._header, rank=self.rank if self.world_size > 1 else None
+        self.run = Run(
+            self.relay,
+            folder,
+            self._header,
+            rank=self.rank if self.world_size > 1 else None,
+            barrier=self.barrier,
         )
-        log.info("journal: %s", self._journal.path)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Relay every request; texts come back in their order, ready to be scored."""
         if not requests:
             return []
         labels = labels_of(requests)
-        relayed = [self._request(i, r, labels[i]) for i, r in enumerate(requests)]
-        n_before = len(self._records)
-        bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="relaying")
 
-        def on_result(result: RelayResult) -> None:
-            i = result.request.seq_id
-            self._records.append(self._journal.write(result, labels[i]))
-            self.cache_hook.add_partial("generate_until", requests[i].args, _text(result))
-            bar.update(1)
+        def on_record(i: int, record: Mapping[str, Any]) -> None:
+            self.cache_hook.add_partial("generate_until", requests[i].args, _text(record))
 
-        try:
-            results = self.relay.run(relayed, on_result)
-        except RelayGenError as error:
-            n_done = len(self._records) - n_before
-            raise self._failed(error, n_done, len(requests), labels) from error
-        finally:
-            bar.close()
-        self._print_totals()
-        return [_text(result) for result in results]
+        records = self.run.relay(
+            self.requests_of(requests, labels),
+            labels,
+            on_record,
+            quiet=disable_tqdm or self.rank != 0,
+        )
+        if self.world_size == 1:  # else `merge_records` does, when all are done
+            self.run.print_totals(self._title())
+        return [_text(record) for record in records]
+
+    def requests_of(
+        self, instances: Sequence[Instance], labels: Sequence[Label]
+    ) -> list[RelayRequest]:
+        """The harness's requests as a relay's, numbered by their place.
+
+        Raises:
+            ConfigError: Settings that cannot be followed; names task and document.
+        """
+        return [self._request(i, r, labels[i]) for i, r in enumerate(instances)]
 
     def close(self) -> None:
         """Stop the engines and close the journal."""
         self.relay.close()
-        self._journal.close()
+        self.run.journal.close()
 
     def loglikelihood(self, requests: list[Instance], **kwargs: Any) -> list[tuple[float, bool]]:
         """The large model's own, through the harness's `hf`."""
@@ -170,21 +172,22 @@ class RelayLM(SeededLM):
         """For `results.json`: the large model's entries as `hf` has them, the pair, the totals."""
         return {
             **self._large.get_model_info(),
-            "relay": {
-                **self._header,
-                "journal": str(self._journal.path),
-                "totals": self.totals(),
-            },
+            "relay": {**self._header, **self.run.describe()},
         }
 
     @property
     def relay_records(self) -> Sequence[Mapping[str, Any]]:
-        """The journal's records of all that was relayed so far, as they ended."""
-        return self._records
+        """What stands in the journal of all that was asked so far, without what is long."""
+        return self.run.records
 
-    def totals(self) -> dict[str, dict[str, float]]:
-        """Totals per task of all that was relayed so far."""
-        return totals_by_task(self._records)
+    def merge_records(self) -> None:
+        """Gather the new records of all processes on the first, in whose totals they count."""
+        if self.world_size == 1:
+            return
+        everyones = self.gather_object(self.run.unmerged(), dst=0)
+        if everyones is not None:
+            self.run.merge(list(itertools.chain.from_iterable(everyones)))
+            self.run.print_totals(self._title())
 
     def _request(self, seq_id: int, instance: Instance, label: Label) -> RelayRequest:
         context, gen_kwargs = instance.args
@@ -228,27 +231,8 @@ class RelayLM(SeededLM):
             "versions": versions(),
         }
 
-    def _failed(
-        self, error: RelayGenError, n_done: int, n: int, labels: Sequence[Label]
-    ) -> RelayGenError:
-        """The error with the place of what is finished; failed requests by task and document."""
-        done = f"({n_done} of {n} finished requests are in {self._journal.path})"
-        if not isinstance(error, FailedRequests):
-            self._journal.write_failure(f"{error} {done}")
-            return type(error)(f"{error} {done}")
-        for i, message in error.failed.items():
-            self._journal.write_failure(message, labels[i])
-        names = ", ".join(f"{labels[i].task} {labels[i].doc_id}" for i in sorted(error.failed))
-        first = error.failed[min(error.failed)]
-        return FailedRequests(
-            f"{len(error.failed)} of {n} requests failed: {names}; the first: {first} {done}",
-            error.failed,
-        )
-
-    def _print_totals(self) -> None:
-        if self.rank == 0:
-            title = f"relaygen, policy {self.relay.policy.name}: {self._journal.path}"
-            Console(file=sys.stderr).print(totals_table(self.totals(), title))
+    def _title(self) -> str:
+        return f"relaygen, policy {self.relay.policy.name}: {self.run.journal.path}"
 
 
 def log_dir(config: RelayConfig) -> Path:
@@ -260,7 +244,5 @@ def log_dir(config: RelayConfig) -> Path:
     return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{config.policy}"
 
 
-def _text(result: RelayResult) -> Response:
-    """What the harness scores: the reasoning is gone already, then the stop strings."""
-    text = postprocess_generated_text(result.answer, list(result.request.until), None)
-    return Response(text, unfinished="reasoning_closed" in result.flags)
+def _text(record: Mapping[str, Any]) -> Response:
+    return scored_text(record["answer"], record["until"], record["flags"])

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lm_eval.api.instance import Instance
-from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
+from lm_eval.models.utils import (
+    handle_stop_sequences,
+    normalize_gen_kwargs,
+    postprocess_generated_text,
+)
+from lm_eval.utils import handle_non_serializable, hash_string
 
 from relaygen_lmeval.core.types import SamplingParams
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.journal import Label
+from relaygen_lmeval.scoring.response import Response
 
 _BUDGET_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 _SAMPLING_NAMES = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -28,13 +35,30 @@ def request_seed(base: int, label: Label) -> int:
 
 
 def labels_of(requests: Sequence[Instance]) -> list[Label]:
-    """With `repeats` the harness sends the same object several times."""
+    """With `repeats` the harness sends the same object several times.
+
+    Over several processes it sends the last one oftener still, so that all have equally many:
+    those get the labels of the first ones again.
+    """
     seen: Counter[int] = Counter()
     labels = []
     for request in requests:
-        labels.append(Label(request.task_name or "", request.doc_id or 0, seen[id(request)]))
+        repeat = seen[id(request)] % (request.repeats or len(requests))
+        labels.append(label_of(request, repeat))
         seen[id(request)] += 1
     return labels
+
+
+def label_of(request: Instance, repeat: int = 0) -> Label:
+    """Where a request comes from; the document's hash is that of the harness's samples."""
+    doc = json.dumps(request.doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    return Label(request.task_name or "", request.doc_id or 0, repeat, hash_string(doc))
+
+
+def scored_text(answer: str, stops: Sequence[str], flags: Collection[str]) -> Response:
+    """What the harness scores: the reasoning is gone already, then the stop strings."""
+    text = postprocess_generated_text(answer, list(stops), None)
+    return Response(text, unfinished="reasoning_closed" in flags)
 
 
 def budget(gen_kwargs: Mapping[str, Any]) -> int | None:

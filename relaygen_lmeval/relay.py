@@ -30,6 +30,7 @@ from relaygen_lmeval.pair import Pair, model_options
 from relaygen_lmeval.policy_choice import load_cues, make_policy
 from relaygen_lmeval.requests import Prompt, RequestMaker
 from relaygen_lmeval.runner import OnResult, relay_all, run_here
+from relaygen_lmeval.stopping import OnStop
 
 log = logging.getLogger(__name__)
 
@@ -117,9 +118,18 @@ class Relay:
         return self.run(requests)
 
     def run(
-        self, requests: Sequence[RelayRequest], on_result: OnResult = lambda result: None
+        self,
+        requests: Sequence[RelayRequest],
+        on_result: OnResult = lambda result: None,
+        on_stop: OnStop | None = None,
     ) -> list[RelayResult]:
-        """Relay requests that are already made; `on_result` hears of each as it is finished."""
+        """Relay requests that are already made.
+
+        Args:
+            requests: See `RequestMaker`.
+            on_result: Hears of each as it is finished.
+            on_stop: Hears of SIGINT and SIGTERM, which end the work; see `run_here`.
+        """
         read: dict[int, RelayResult] = {}
 
         def on_raw(raw: RelayResult) -> None:
@@ -133,7 +143,8 @@ class Relay:
                 self._engines,
                 n_at_once=self.config.n_rows,
                 on_result=on_raw,
-            )
+            ),
+            on_stop,
         )
         return [read[request.seq_id] for request in requests]
 

@@ -8,13 +8,12 @@ relay. Tasks need not know of it, so every generative task has them, stock ones 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import lm_eval.evaluator
 
-from relaygen_lmeval.report.rows import FIELDS, Row, rows_by_task
+from relaygen_lmeval.report.rows import Row, rows_by_task
 
 Record = Mapping[str, Any]
 _FILTER = "none"  # what the harness calls a metric that no filter was asked for
@@ -28,10 +27,12 @@ def show_rows() -> None:
 
     @functools.wraps(original)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        lm = kwargs.get("lm", args[0] if args else None)
+        lm: Any = kwargs.get("lm", args[0] if args else None)
         before = len(_records(lm))
         results = original(*args, **kwargs)
-        records = _gathered(lm, _records(lm)[before:])
+        if hasattr(lm, "merge_records"):
+            lm.merge_records()
+        records = _records(lm)[before:]
         if results is not None and records:
             add_rows(results, rows_by_task(records))
         return results
@@ -61,12 +62,3 @@ def _records(lm: Any) -> Sequence[Record]:
     """The records of a relay, a caching one too; of another model none."""
     records: Sequence[Record] = getattr(lm, "relay_records", ())
     return records
-
-
-def _gathered(lm: Any, records: Iterable[Record]) -> list[Record]:
-    """The records of all processes, on the first; each sends what is needed alone."""
-    mine = [{name: record[name] for name in FIELDS} for record in records]
-    if getattr(lm, "world_size", 1) == 1 or not hasattr(lm, "relay_records"):
-        return list(mine)
-    everyone = lm.gather_object(mine, dst=0)
-    return list(itertools.chain.from_iterable(everyone or []))

@@ -14,6 +14,7 @@ from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text
 from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState
 from relaygen_lmeval.engines.base import Engines
 from relaygen_lmeval.errors import FailedRequests, ServerError
+from relaygen_lmeval.stopping import OnStop, stops_on_signals
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +86,37 @@ async def relay_all(
     return [result for result in results if result]
 
 
-def run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, from inside a running event loop (a notebook) too."""
+def run_here(work: Coroutine[Any, Any, T], on_stop: OnStop | None = None) -> T:
+    """Run a coroutine to its end, from inside a running event loop (a notebook) too.
+
+    Args:
+        work: The coroutine.
+        on_stop: Hears of SIGINT and SIGTERM, which then cancel the work; `None`: they do what
+            they do anywhere.
+
+    Raises:
+        Stopped: A signal came.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return asyncio.run(work) if on_stop is None else _run_stoppable(work, on_stop)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+def _run_stoppable(work: Coroutine[Any, Any, T], on_stop: OnStop) -> T:
+    cancels: list[Callable[[], object]] = []
+
+    async def main() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        cancels.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work
+
+    with stops_on_signals(lambda: [cancel() for cancel in cancels], on_stop):
+        return asyncio.run(main())
+    raise AssertionError("the signal is an exception")
 
 
 def _all_failed(failed: dict[int, str], n: int) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from relaygen_lmeval.cache import check_sampling, identity, separate
+from relaygen_lmeval.cache import check_sampling, separate
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.journal.identity import identity
 
 HEADER: dict[str, Any] = {
     "config": {"pretrained": "L", "small": "S", "log_dir": "a", "batch_size": 1, "seed": 1},

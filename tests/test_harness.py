@@ -36,7 +36,7 @@ def instance(lm: RelayLM, question: str, doc_id: int = 0, **kwargs: Any) -> Inst
 
 
 def records(lm: RelayLM) -> list[dict[str, Any]]:
-    return [r for r in read_journal(lm._journal.path) if r["kind"] == "request"]
+    return [r for r in read_journal(lm.run.journal.path) if r["kind"] == "request"]
 
 
 def test_the_entry_point_and_the_registry_name_one_class():
@@ -139,7 +139,7 @@ def test_a_cache_is_filled_under_the_original_settings(lm, questions, tmp_path):
 
 def test_the_header_and_the_model_info_are_complete(lm):
     info = json.loads(json.dumps(lm.get_model_info(), default=str))
-    header = next(read_journal(lm._journal.path))
+    header = next(read_journal(lm.run.journal.path))
 
     assert info["model_num_parameters"] > 0
     assert [model["role"] for model in info["relay"]["models"]] == ["large", "small"]
@@ -171,7 +171,7 @@ def test_a_failure_keeps_what_was_finished(lm, questions, monkeypatch):
         lm.generate_until([instance(lm, q, i) for i, q in enumerate(questions[:40])], True)
     monkeypatch.undo()
 
-    last = list(read_journal(lm._journal.path))[-1]
+    last = list(read_journal(lm.run.journal.path))[-1]
     assert last["kind"] == "failure"
     assert 0 < len(records(lm)) - n_before < 40
     assert lm.generate_until([instance(lm, questions[0])], disable_tqdm=True)[0]

@@ -25,8 +25,8 @@ from relaygen_lmeval.core.cues import CueTable, MatchRule
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role
 from relaygen_lmeval.cuefile import CueFile, candidate_forms
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.harness import RelayLM, _text
-from relaygen_lmeval.journal import Label
+from relaygen_lmeval.harness import RelayLM
+from relaygen_lmeval.instances import label_of, scored_text
 from relaygen_lmeval.pair import Pair
 from relaygen_lmeval.relay import Relay, parse_options
 
@@ -130,7 +130,7 @@ def ablations_markdown(report: Mapping[str, Any]) -> str:
 
 def _traces(lm: RelayLM, plan: Plan) -> list[Trace]:
     """The first repeat of every document comes first, then the second, and so on."""
-    path = lm._journal.path
+    path = lm.run.journal.path
     header, _ = tracing.read_records(path)
     info = lm.get_model_info()["relay"]["models"][0]
     tracing.check_model(header, path, info)
@@ -172,10 +172,7 @@ def _cues(scored: Sequence[ScoredTrace], rule: Rule) -> tuple[str, ...]:
 
 
 def _requests(lm: RelayLM, instances: Sequence[Instance]) -> list[RelayRequest]:
-    labels = [Label(i.task_name or "", i.doc_id or 0) for i in instances]
-    return [
-        lm._request(n, i, label) for n, (i, label) in enumerate(zip(instances, labels, strict=True))
-    ]
+    return lm.requests_of(instances, [label_of(instance) for instance in instances])
 
 
 def _relay_all(
@@ -227,7 +224,8 @@ def _scores(
 ) -> list[float]:
     """The task's first metric, through its own filters and its own scoring."""
     for instance, result in zip(instances, results, strict=True):
-        instance.resps, instance.filtered_resps = [_text(result)], {}
+        text = scored_text(result.answer, result.request.until, result.flags)
+        instance.resps, instance.filtered_resps = [text], {}
     task.apply_filters()
     name = next(iter(instances[0].filtered_resps))
     values = [

@@ -245,7 +245,7 @@ def _records(settings: Settings, config: RelayConfig) -> tuple[Pair, Record, lis
     gen_kwargs = {**tracing.GEN_KWARGS, **settings.gen_kwargs}
     tasks = tracing.load_tasks(settings.tasks, gen_kwargs, settings.num_fewshot)
     lm = RelayLM(**relay_options(config))
-    path = lm._journal.path
+    path = lm.run.journal.path
     try:
         header, _ = tracing.read_records(path)
         pair = lm.relay.pair

@@ -5,23 +5,22 @@ It knows the harness's tasks and the journal; it does not know what a cue is.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
-from tqdm import tqdm
 
-from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role
+from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
-from relaygen_lmeval.errors import RelayGenError, TraceError
+from relaygen_lmeval.errors import TraceError
 from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.journal import Label, read_journal
+from relaygen_lmeval.instances import label_of
+from relaygen_lmeval.journal import Label, asked, key, read_journal
 from relaygen_lmeval.pair import Pair
 from relaygen_lmeval.tasks import tasks_path
 
@@ -133,21 +132,18 @@ def write_traces(lm: RelayLM, instances: Sequence[Instance], repeats: int) -> li
     """
     # Not through `generate_until`: it numbers the repeats of each call from 0, and a run that
     # goes on may lack the second one alone.
-    labels = [Label(i.task_name or "", i.doc_id or 0, n) for i in instances for n in range(repeats)]
-    asked = [i for i in instances for _ in range(repeats)]
-    requests = [
-        lm._request(n, instance, label)
-        for n, (instance, label) in enumerate(zip(asked, labels, strict=True))
-    ]
-    wanted = [_key_of(request, label) for request, label in zip(requests, labels, strict=True)]
-    path = lm._journal.path
-    held = {_key(record) for record in _requests(path)}
+    labels = [label_of(i, n) for i in instances for n in range(repeats)]
+    drawn = [i for i in instances for _ in range(repeats)]
+    requests = lm.requests_of(drawn, labels)
+    wanted = [key(asked(request, label)) for request, label in zip(requests, labels, strict=True)]
+    path = lm.run.journal.path
+    held = {key(record) for record in _requests(path)}
     missing = [request for request, key in zip(requests, wanted, strict=True) if key not in held]
     if len(missing) < len(requests):
         n_held = len(requests) - len(missing)
         log.info("%d of %d traces are in %s already", n_held, len(requests), path)
-    _generate(lm, missing, labels)
-    found = {_key(record): record for record in _requests(path)}
+    lm.run.relay(missing, labels, title="traces")
+    found = {key(record): record for record in _requests(path)}
     order = sorted(range(len(labels)), key=lambda n: sort_key(labels[n]))
     return [found[wanted[n]] for n in order]
 
@@ -220,40 +216,8 @@ def _task_manager(folder: str) -> TaskManager:
     return TaskManager(include_path=folder)
 
 
-def _generate(lm: RelayLM, requests: Sequence[RelayRequest], labels: Sequence[Label]) -> None:
-    bar = tqdm(total=len(requests), desc="traces", disable=not requests)
-    done: list[Record] = []
-
-    def on_result(result: RelayResult) -> None:
-        done.append(lm._journal.write(result, labels[result.request.seq_id]))
-        bar.update(1)
-
-    try:
-        lm.relay.run(requests, on_result)
-    except RelayGenError as error:
-        raise lm._failed(error, len(done), len(requests), labels) from error
-    finally:
-        bar.close()
-
-
 def _requests(path: Path) -> list[Record]:
     return [record for record in read_journal(path) if record.get("kind") == "request"]
-
-
-def _key_of(request: RelayRequest, label: Label) -> str:
-    sampling = {k: v for k, v in asdict(request.sampling).items() if k != "seed"}
-    prompt = request.prompts[Role.LARGE].text
-    return _json([*sort_key(label), request.sampling.seed, sampling, prompt, request.max_tokens])
-
-
-def _key(record: Record) -> str:
-    prompt = record["prompts"]["large"]
-    fields = [record[name] for name in ("task", "doc_id", "repeat", "seed")]
-    return _json([*fields, record.get("sampling"), prompt, record["max_tokens"]])
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _trace(pair: Pair, record: Record, path: Path) -> Trace:

@@ -20,7 +20,6 @@ ROWS: dict[str, tuple[str, str | None]] = {
     "large_share": ("n_large_tokens", "n_tokens"),
     "tokens": ("n_tokens", None),
 }
-FIELDS = ("task", "doc_id", "e2e_s", "n_large_tokens", "n_tokens")
 
 
 class Row(NamedTuple):
@@ -34,7 +33,7 @@ def rows_by_task(records: Iterable[Record]) -> dict[str, dict[str, Row]]:
     """Mean end-to-end seconds, the large model's share and mean tokens of each task.
 
     Args:
-        records: Requests of a journal, with `FIELDS`.
+        records: Requests of a journal.
 
     Returns:
         Task to `ROWS`. The share is the large model's tokens over all generated tokens, as in

@@ -39,7 +39,8 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
 
     Returns:
         `n`; end-to-end and first-token times in seconds; `tokens_per_s`: all generated tokens
-        over the time from the first request's start to the last one's end; `tokens_mean`;
+        over `wall_s`, the time from the first request's start to the last one's end, of a
+        run that was resumed the sum over its starts; `tokens_mean`;
         `share`: the large model's part of the generated tokens; `handoffs_per_1000` tokens;
         `reasoning_closed` and `truncated`: how many reasonings and answers their budget cut;
         `unfinished`: either; `drafted`, `accepted`: tokens of speculation; `mean_accepted`:
@@ -47,9 +48,7 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
     """
     e2e_s = np.array([r["e2e_s"] for r in records])
     n_tokens = sum(r["n_tokens"] for r in records)
-    wall_s = max(r["started_s"] + r["e2e_s"] for r in records) - min(
-        r["started_s"] for r in records
-    )
+    wall_s = sum(start["wall_s"] for start in runs(records))
     return {
         "n": len(records),
         "e2e_mean_s": float(e2e_s.mean()),
@@ -68,8 +67,26 @@ def totals(records: Sequence[Record]) -> dict[str, float]:
     }
 
 
+def runs(records: Iterable[Record]) -> list[dict[str, float]]:
+    """What each start of a run did, where it was ended and resumed.
+
+    Returns:
+        In their order: `run`, from 1; `n` requests; `wall_s`, from the first one's start to the
+        last one's end.
+    """
+    by_run: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        by_run[record.get("run", 1)].append(record)
+    return [{"run": run, "n": len(of), "wall_s": _wall_s(of)} for run, of in sorted(by_run.items())]
+
+
+def _wall_s(records: Sequence[Record]) -> float:
+    begin_s = min(r["started_s"] for r in records)
+    return float(max(r["started_s"] + r["e2e_s"] for r in records) - begin_s)
+
+
 def _speculation(records: Sequence[Record]) -> dict[str, float]:
-    drafts = [s["drafts"] for r in records for s in r["segments"] if s.get("drafts")]
+    drafts = [r["drafts"] for r in records if r.get("drafts")]
     accepted = sum(d["accepted"] for d in drafts)
     verified = sum(d["verified"] for d in drafts)
     return {

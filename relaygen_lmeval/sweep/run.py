@@ -134,7 +134,7 @@ def _run(cell: Cell, plan: Plan, folder: Path, manager: TaskManager) -> None:
     tracker = EvaluationTracker(output_path=str(folder / "results.json"))
     results = simple_evaluate(
         model="relaygen",
-        model_args={**_with_folders(cell, folder.parent), "log_dir": str(folder)},
+        model_args={**_with_folders(cell, folder.parent), "log_dir": str(folder), "resume": "auto"},
         tasks=list(cell.tasks),
         gen_kwargs=dict(cell.gen_kwargs) or None,
         task_manager=manager,
