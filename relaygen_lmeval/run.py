@@ -96,9 +96,8 @@ class Run:
         todo = {keys[r.seq_id]: r for r in reversed(requests) if keys[r.seq_id] not in done}
         self._say_resumed(len(done), len(todo))
         self.records += done.values()
-        bar = tqdm(
-            total=len(done) + len(todo), initial=len(done), disable=quiet or not todo, desc=title
-        )
+        n = len(done) + len(todo)
+        bar = tqdm(total=n, initial=len(done), disable=quiet or not todo, desc=title)
 
         def on_result(result: RelayResult) -> None:
             seq_id = result.request.seq_id
@@ -109,13 +108,12 @@ class Run:
             bar.update(1)
 
         def on_stop(name: str) -> None:
-            self._say_stopped(name, len(done), len(done) + len(todo))
+            self._say_stopped(name, len(done), n)
 
-        n_held = len(done)
         try:
             self._relay.run([*reversed(todo.values())], on_result, on_stop)
         except RelayGenError as error:
-            raise self._failed(error, len(done), n_held + len(todo), labels) from error
+            raise self._failed(error, len(done), n, labels) from error
         finally:
             bar.close()
         return [done[keys[request.seq_id]] for request in requests]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lm_eval.api.registry import get_model
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError, CueFileError, EngineError, JournalError
 from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.journal import Label, read_journal
+from relaygen_lmeval.journal import read_journal
 
 GREEDY = {"until": [], "max_gen_toks": 250}
 
@@ -191,7 +192,18 @@ def test_labels_of_a_plain_instance():
 
     request = Instance("generate_until", {}, ("x", {}), 0)
 
-    assert labels_of([request, request]) == [Label("", 0, 0), Label("", 0, 1)]
+    first, second = labels_of([request, request])
+
+    assert (first.task, first.doc_id) == ("", 0)
+    assert second == replace(first, repeat=1)
+
+
+def test_another_document_has_another_hash():
+    from relaygen_lmeval.instances import label_of
+
+    hashes = [label_of(Instance("generate_until", {"q": q}, ("x", {}), 0)).doc_hash for q in "aab"]
+
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def model_folder(tmp_path: Path, config: dict[str, Any]) -> str:

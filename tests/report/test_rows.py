@@ -81,21 +81,20 @@ def test_rows_are_written_as_the_harness_writes_metrics():
 
 
 class Rank:
-    """One process of a run over two."""
+    """One process of a run over two; what the other one did comes with the merge."""
 
-    world_size = 2
-
-    def __init__(self, rank: int, others: list[list[dict[str, object]]]) -> None:
+    def __init__(self, rank: int, others: list[dict[str, object]]) -> None:
         self.rank, self._others = rank, others
         self.relay_records: list[dict[str, object]] = []
 
-    def gather_object(self, mine: list[dict[str, object]], dst: int) -> object:
-        return [mine, *self._others] if self.rank == dst else None
+    def merge_records(self) -> None:
+        if self.rank == 0:
+            self.relay_records += self._others
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_rows_are_over_the_records_of_all_processes(monkeypatch, rank):
-    lm = Rank(rank, [[record("a", 1, 3.0, 1, 2)]])
+    lm = Rank(rank, [record("a", 1, 3.0, 1, 2)])
     lm.relay_records.append(record("a", 9, 100.0, 0, 2))  # of an earlier evaluation
 
     def evaluate(lm: Rank) -> dict[str, dict[str, dict[str, object]]] | None:

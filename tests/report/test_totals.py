@@ -52,11 +52,10 @@ def test_totals_of_two_requests():
     assert (values["reasoning_closed"], values["truncated"], values["unfinished"]) == (1, 1, 1)
 
 
-def test_drafts_are_added_up_over_all_segments():
+def test_drafts_are_added_up_over_all_requests():
     drafts = {"drafted": 6, "accepted": 4, "verified": 2}
-    with_drafts = record(segments=[{"drafts": drafts}, {"drafts": None}, {"drafts": drafts}])
 
-    values = totals([with_drafts, record()])
+    values = totals([record(drafts=drafts), record(drafts=None), record(drafts=drafts)])
 
     assert (values["drafted"], values["accepted"], values["mean_accepted"]) == (12, 8, 3.0)
     assert totals([record()])["mean_accepted"] == 1.0

@@ -1,0 +1,101 @@
+"""The harness's command in real processes, forked from one that has imported everything."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["lm_eval.__main__", "relaygen_lmeval.harness", __name__])
+
+
+def start(folder: Path, *arguments: str, **options: Any) -> BaseProcess:
+    """`lm_eval --model relaygen`, its journal in `folder/log`, its results in `folder/results`.
+
+    Args:
+        folder: Standard error goes to `stderr.txt` in it.
+        arguments: Of the command.
+        options: More `--model_args`.
+    """
+    folder.mkdir(exist_ok=True)
+    model_args = ",".join(f"{k}={v}" for k, v in {"log_dir": folder / "log", **options}.items())
+    command = [
+        *("lm_eval", "--model", "relaygen", "--model_args", model_args, "--apply_chat_template"),
+        *("--output_path", str(folder / "results"), "--log_samples", *arguments),
+    ]
+    process: BaseProcess = _FORKS.Process(target=_evaluate, args=(folder, command))
+    process.start()
+    return process
+
+
+def exit_code(process: BaseProcess, timeout_s: float = 120.0) -> int:
+    """Of a process that ends in time."""
+    process.join(timeout_s)
+    assert process.exitcode is not None, "the process has not ended"
+    return process.exitcode
+
+
+def lines(folder: Path) -> list[bytes]:
+    """All lines of the journals in `folder/log`, a torn last one too."""
+    return [
+        line
+        for path in sorted((folder / "log").glob("journal*.jsonl"))
+        for line in path.read_bytes().splitlines(keepends=True)
+    ]
+
+
+def requests(folder: Path) -> list[dict[str, Any]]:
+    """The whole records of finished requests in `folder/log`."""
+    found = [json.loads(line) for line in lines(folder) if line.endswith(b"\n")]
+    return [record for record in found if record["kind"] == "request"]
+
+
+def wait_for(folder: Path, n: int, process: BaseProcess) -> None:
+    """Until the journal has `n` lines, or the process has ended."""
+    while len(lines(folder)) < n and process.is_alive():
+        time.sleep(0.005)
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """The newest `results.json`."""
+    newest = max((folder / "results").rglob("results*.json"), key=lambda file: file.name)
+    content: dict[str, Any] = json.loads(newest.read_text())
+    return content
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    """What the harness scored, the rows of seconds left out."""
+    return {
+        task: {name: value for name, value in of.items() if not name.startswith("e2e_s")}
+        for task, of in results(folder)["results"].items()
+    }
+
+
+def samples(folder: Path) -> list[Mapping[str, Any]]:
+    """What the harness logged of each document, in their order."""
+    newest = max((folder / "results").rglob("samples_*.jsonl"), key=lambda file: file.name)
+    found = [json.loads(line) for line in newest.read_text().split("\n") if line]
+    return sorted(found, key=lambda sample: sample["doc_id"])
+
+
+def _evaluate(folder: Path, command: list[str]) -> None:
+    import lm_eval.tasks.manager
+    from lm_eval.__main__ import cli_evaluate
+
+    from relaygen_lmeval._hook import install
+
+    # Looking through the harness's own thousands of tasks takes seconds, each time.
+    lm_eval.tasks.manager.__file__ = str(folder / "none.py")
+    with (folder / "stderr.txt").open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    install()
+    sys.argv = command
+    cli_evaluate()

@@ -1,0 +1,79 @@
+"""Ctrl-C and a scheduler's signal end a run in good order, and in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from relaygen_lmeval.journal import read_journal
+from tests.runs.command import exit_code, lines, requests, start, wait_for
+
+GREEDY = ("--tasks", "relaygen_arithmetic", "--limit", "60", "--batch_size", "4")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_the_run_and_says_how_to_go_on(tmp_path, name):
+    number = signal.Signals[name]
+    process = start(tmp_path, *GREEDY)
+    wait_for(tmp_path, 4, process)
+    assert process.pid is not None
+
+    os.kill(process.pid, number)
+    code = exit_code(process, timeout_s=20)
+
+    assert code == 128 + number
+    assert all(line.endswith(b"\n") for line in lines(tmp_path))
+    said = (tmp_path / "stderr.txt").read_text()
+    n = len(requests(tmp_path))
+    assert 3 <= n < 60
+    journal = tmp_path / "log" / "journal.jsonl"
+    assert f"stopped by {name}. {n} of 60 requests are finished, in {journal}" in said
+    assert f"resume={tmp_path / 'log'} in --model_args" in said
+    assert "Traceback" not in said
+
+    assert exit_code(start(tmp_path, *GREEDY, resume="auto")) == 0
+    assert len(requests(tmp_path)) == 60
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path):
+    """In a step that takes for ever."""
+    code = """
+import signal, sys, time
+from relaygen_lmeval.stopping import stops_on_signals
+with stops_on_signals(lambda: None, lambda name: None):
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    process.stdout.close()
+
+
+def test_a_step_that_does_not_end_is_not_waited_for(tmp_path):
+    code = """
+import time
+from relaygen_lmeval.stopping import stops_on_signals
+with stops_on_signals(lambda: None, lambda name: None):
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    process.stdout.close()
