@@ -17,12 +17,13 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from relaygen_lmeval.cache import check_sampling, separate
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, Role, SamplingParams
-from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.errors import ConfigError, FailedRequests
 from relaygen_lmeval.excepthook import say_errors_in_one_line
-from relaygen_lmeval.instances import budget, labels_of, sampling, scored_text, until
+from relaygen_lmeval.instances import budget, drop_padding, labels_of, sampling, scored_text, until
 from relaygen_lmeval.journal import Label, check_writable
 from relaygen_lmeval.journal.identity import identity
 from relaygen_lmeval.pair import n_parameters
+from relaygen_lmeval.processes import join_processes, share
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
 from relaygen_lmeval.relay import Relay, parse_options
 from relaygen_lmeval.results_table import show_rows
@@ -52,9 +53,12 @@ class RelayLM(SeededLM):
         config = parse_options(options)
         folder = log_dir(config)
         check_writable(folder)
+        join_processes(config)
         self.relay = Relay.from_config(config)
         self._large = self.relay.pair.large
+        share(self._large, config)
         self._small_prompts: dict[str, str] = {}
+        self._padded: Sequence[Instance] = ()
         self._header = self._describe()
         self.run = Run(
             self.relay,
@@ -69,16 +73,21 @@ class RelayLM(SeededLM):
         if not requests:
             return []
         labels = labels_of(requests)
+        self._padded = requests[-1:] if self.world_size > 1 else []
 
         def on_record(i: int, record: Mapping[str, Any]) -> None:
             self.cache_hook.add_partial("generate_until", requests[i].args, _text(record))
 
-        records = self.run.relay(
-            self.requests_of(requests, labels),
-            labels,
-            on_record,
-            quiet=disable_tqdm or self.rank != 0,
-        )
+        try:
+            records = self.run.relay(
+                self.requests_of(requests, labels),
+                labels,
+                on_record,
+                quiet=disable_tqdm or self.rank != 0,
+            )
+        except FailedRequests:
+            self.barrier()  # a launcher ends all processes with the first
+            raise
         if self.world_size == 1:  # else `merge_records` does, when all are done
             self.run.print_totals(self._title())
         return [_text(record) for record in records]
@@ -159,7 +168,8 @@ class RelayLM(SeededLM):
         return self._large.gather_object(obj, dst)
 
     def barrier(self) -> None:
-        """As `hf` does."""
+        """As `hf` does; the harness has taken the answers by then."""
+        drop_padding(self._padded)
         self._large.barrier()
 
     def set_cache_hook(self, cache_hook: Any) -> None:

@@ -49,6 +49,17 @@ def labels_of(requests: Sequence[Instance]) -> list[Label]:
     return labels
 
 
+def drop_padding(requests: Sequence[Instance]) -> None:
+    """Drop the answers to what `labels_of` calls the first ones again.
+
+    The harness takes them for further repeats of the last document, which would then weigh more
+    answers than the others: pass@k of twice the same four is another number.
+    """
+    for request in requests:
+        if request.repeats:
+            del request.resps[request.repeats :]
+
+
 def label_of(request: Instance, repeat: int = 0) -> Label:
     """Where a request comes from; the document's hash is that of the harness's samples."""
     doc = json.dumps(request.doc, indent=2, default=handle_non_serializable, ensure_ascii=False)

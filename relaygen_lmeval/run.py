@@ -132,9 +132,10 @@ class Run:
         return totals_by_task(self.records)
 
     def describe(self) -> dict[str, Any]:
-        """The journal, the totals, and what each start did."""
+        """The journal, which start of the run this is, the totals, and what each start did."""
         return {
             "journal": str(self.journal.path),
+            "run": self.journal.run,
             "totals": self.totals(),
             "runs": runs(self.records),
         }

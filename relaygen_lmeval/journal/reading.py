@@ -12,7 +12,7 @@ from relaygen_lmeval.errors import JournalError
 
 log = logging.getLogger(__name__)
 
-_PATTERN = "journal*.jsonl"
+_PATTERN = "journal.*jsonl"  # journal.jsonl, and journal.rank0.jsonl
 
 
 def files(folder: Path) -> list[Path]:

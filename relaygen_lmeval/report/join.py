@@ -11,12 +11,12 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from relaygen_lmeval.errors import JournalError, RelayGenError
 from relaygen_lmeval.journal import read_journal
+from relaygen_lmeval.journal.reading import files
 from relaygen_lmeval.scoring.response import Response
 from relaygen_lmeval.scoring.results import verdicts
 
@@ -71,7 +71,7 @@ def _rows(file: Path, journal: Path | None) -> Iterator[Row]:
     if relay is None:
         return
     time = file.stem.partition("_")[2]
-    found = _Records(_requests(journal or _journal_of(file, relay), results.get("date", 0.0)))
+    found = _Records(_requests(journal or _journal_of(file, relay), relay.get("run")))
     run = {"policy": relay["policy"], **{m["role"]: m["name"] for m in relay["models"]}}
     for samples in sorted(file.parent.glob(f"samples_*_{time}.jsonl")):
         task = samples.stem.removeprefix("samples_").removesuffix(f"_{time}")
@@ -175,24 +175,14 @@ def _journal_of(file: Path, relay: Mapping[str, Any]) -> Path:
     )
 
 
-def _requests(path: Path, date_s: float) -> list[Record]:
-    """The requests of a journal, of all its processes, up to the end of one run.
+def _requests(path: Path, run: int | None) -> list[Record]:
+    """The requests of a run, of all its processes and of earlier starts that it went on from.
 
     Args:
-        path: Several runs may have written there, one after the other; a later one is another
-            matter, an earlier one may have been resumed.
-        date_s: When the run began; its header is written a little later.
+        path: One of the run's journals; the others lie beside it.
+        run: The start whose results these are; a later one is another matter.
     """
-    files = sorted(path.parent.glob("journal.rank*.jsonl")) if ".rank" in path.name else [path]
-    return [record for file in files for record in _until_end(file, int(date_s))]
-
-
-def _until_end(file: Path, date_s: int) -> Iterator[Record]:
-    begun = False
-    for record in read_journal(file):
-        if record["kind"] == "header":
-            if begun:
-                return
-            begun = datetime.fromisoformat(record["time"]).timestamp() >= date_s
-        elif record["kind"] == "request":
-            yield record
+    beside = files(path.parent)
+    everything = (r for file in (beside if path in beside else [path]) for r in read_journal(file))
+    requests = [record for record in everything if record["kind"] == "request"]
+    return [r for r in requests if run is None or r.get("run", 1) <= run]

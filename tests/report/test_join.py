@@ -15,10 +15,6 @@ from relaygen_lmeval.cli import app
 from relaygen_lmeval.errors import JournalError, RelayGenError
 from relaygen_lmeval.report.join import join_results, write_table
 
-DATE_S = 1_700_000_000.0
-TIME = "2023-11-14T22:13:25+00:00"  # five seconds later
-LATER = "2023-11-15T08:00:00+00:00"
-
 
 def record(
     doc_id: int, repeat: int, answer: str, e2e_s: float = 1.0, **more: Any
@@ -68,16 +64,17 @@ def run(tmp_path: Path) -> Any:
         (tmp_path / "log").mkdir(exist_ok=True)
         lines(
             tmp_path / "log" / "journal.jsonl",
-            [{"kind": "header", "schema": 1, "time": TIME}, *records],
+            [{"kind": "header", "schema": 1}, *records],
         )
         relay = {
             "policy": "relay",
             "models": [{"role": "large", "name": "L"}, {"role": "small", "name": "S"}],
             "journal": "log/journal.jsonl",
+            "run": 1,
         }
         results = tmp_path / "results" / "L"
         results.mkdir(parents=True, exist_ok=True)
-        content = {"config": {"relay": relay}, "date": DATE_S}
+        content = {"config": {"relay": relay}}
         (results / "results_2023.json").write_text(json.dumps(content))
         lines(results / "samples_t_2023.jsonl", samples)
         return results.parent
@@ -137,12 +134,21 @@ def test_a_text_from_a_cache_has_no_seconds(run):
     assert [row.get("e2e_s") for row in join_results(folder)] == [None, None]
 
 
-def test_later_runs_in_the_same_journal_are_left_out(run):
-    later = {"kind": "header", "schema": 1, "time": LATER}
-    records = [record(0, 0, "a", 1.0), later, record(0, 0, "a", 99.0)]
+def test_later_starts_in_the_same_folder_are_left_out(run):
+    records = [record(0, 0, "a", 1.0), record(0, 0, "a", 99.0, run=2)]
     folder = run(records, [sample(0, ["a"], "prompt 0", acc=1.0)])
 
     assert [row["e2e_s"] for row in join_results(folder)] == [1.0]
+
+
+def test_the_journals_of_all_processes_are_read(run, tmp_path):
+    samples = [sample(i, ["a"], f"prompt {i}", acc=1.0) for i in range(3)]
+    folder = run([record(0, 0, "a", 1.0)], samples)
+    for i in (1, 2):
+        rank = tmp_path / "log" / f"journal.rank{i}.jsonl"
+        lines(rank, [{"kind": "header", "schema": 1}, record(i, 0, "a", i + 1.0)])
+
+    assert [row["e2e_s"] for row in join_results(folder)] == [1.0, 2.0, 3.0]
 
 
 def test_stop_strings_were_cut_from_what_was_scored(run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -16,23 +17,35 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["lm_eval.__main__", "relaygen_lmeval.harness", __name__])
 
 
-def start(folder: Path, *arguments: str, **options: Any) -> BaseProcess:
+def command(folder: Path, *arguments: str, **options: Any) -> list[str]:
     """`lm_eval --model relaygen`, its journal in `folder/log`, its results in `folder/results`.
 
     Args:
-        folder: Standard error goes to `stderr.txt` in it.
+        folder: Is made.
         arguments: Of the command.
         options: More `--model_args`.
     """
     folder.mkdir(exist_ok=True)
     model_args = ",".join(f"{k}={v}" for k, v in {"log_dir": folder / "log", **options}.items())
-    command = [
+    return [
         *("lm_eval", "--model", "relaygen", "--model_args", model_args, "--apply_chat_template"),
         *("--output_path", str(folder / "results"), "--log_samples", *arguments),
     ]
-    process: BaseProcess = _FORKS.Process(target=_evaluate, args=(folder, command))
-    process.start()
-    return process
+
+
+def start(folder: Path, *arguments: str, **options: Any) -> BaseProcess:
+    """One process of `command`; what it says goes to `stderr.txt` in the folder."""
+    return _start(folder, command(folder, *arguments, **options), {})
+
+
+def start_many(folder: Path, n: int, *arguments: str, **options: Any) -> list[BaseProcess]:
+    """`n` processes that share one run, told so as `torchrun` tells them."""
+    told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(n)}
+    line = command(folder, *arguments, **options)
+    return [
+        _start(folder, line, {**told, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(n)
+    ]
 
 
 def exit_code(process: BaseProcess, timeout_s: float = 120.0) -> int:
@@ -85,7 +98,20 @@ def samples(folder: Path) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda sample: sample["doc_id"])
 
 
-def _evaluate(folder: Path, command: list[str]) -> None:
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _start(folder: Path, line: list[str], environment: Mapping[str, str]) -> BaseProcess:
+    process: BaseProcess = _FORKS.Process(target=_evaluate, args=(folder, line, environment))
+    process.start()
+    return process
+
+
+def _evaluate(folder: Path, line: list[str], environment: Mapping[str, str]) -> None:
     import lm_eval.tasks.manager
     from lm_eval.__main__ import cli_evaluate
 
@@ -97,5 +123,6 @@ def _evaluate(folder: Path, command: list[str]) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     install()
-    sys.argv = command
+    os.environ.update(environment)
+    sys.argv = line
     cli_evaluate()

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from relaygen_lmeval.journal import read_journal
 from tests.runs.command import exit_code, lines, requests, start, wait_for
 
 GREEDY = ("--tasks", "relaygen_arithmetic", "--limit", "60", "--batch_size", "4")
