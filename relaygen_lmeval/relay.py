@@ -117,36 +117,39 @@ class Relay:
         ]
         return self.run(requests)
 
-    def run(
+    def run(self, requests: Sequence[RelayRequest]) -> list[RelayResult]:
+        """Relay requests that are already made; results come in their order."""
+        read: dict[int, RelayResult] = {}
+
+        def keep(result: RelayResult) -> None:
+            read[result.request.seq_id] = result
+
+        self.run_each(requests, keep)
+        return [read[request.seq_id] for request in requests]
+
+    def run_each(
         self,
         requests: Sequence[RelayRequest],
-        on_result: OnResult = lambda result: None,
+        on_result: OnResult,
         on_stop: OnStop | None = None,
-    ) -> list[RelayResult]:
-        """Relay requests that are already made.
+    ) -> None:
+        """Relay requests and hand each result on, keeping none of them.
 
         Args:
             requests: See `RequestMaker`.
             on_result: Hears of each as it is finished.
             on_stop: Hears of SIGINT and SIGTERM, which end the work; see `run_here`.
         """
-        read: dict[int, RelayResult] = {}
-
-        def on_raw(raw: RelayResult) -> None:
-            result = read[raw.request.seq_id] = self._read(raw)
-            on_result(result)
-
         run_here(
             relay_all(
                 requests,
                 self.policy,
                 self._engines,
                 n_at_once=self.config.n_rows,
-                on_result=on_raw,
+                on_result=lambda raw: on_result(self._read(raw)),
             ),
             on_stop,
         )
-        return [read[request.seq_id] for request in requests]
 
     def close(self) -> None:
         """Stop the engines."""

@@ -111,7 +111,7 @@ class Run:
             self._say_stopped(name, len(done), n)
 
         try:
-            self._relay.run([*reversed(todo.values())], on_result, on_stop)
+            self._relay.run_each([*reversed(todo.values())], on_result, on_stop)
         except RelayGenError as error:
             raise self._failed(error, len(done), n, labels) from error
         finally:

@@ -45,12 +45,14 @@ async def relay_all(
     engines: Engines,
     *,
     n_at_once: int,
-    on_result: OnResult = lambda result: None,
-) -> list[RelayResult]:
+    on_result: OnResult,
+) -> None:
     """Relay many requests, `n_at_once` of them under way at any time.
 
+    Results are handed on and not kept: a run of days would fill the memory with them.
+
     Args:
-        requests: In any order; results come back in the same.
+        requests: In any order.
         policy: Who writes what.
         engines: One for each role of the policy.
         n_at_once: Rows that the engines hold at once.
@@ -63,27 +65,23 @@ async def relay_all(
     places = asyncio.Semaphore(n_at_once)
     failed: dict[int, str] = {}
 
-    async def one(request: RelayRequest) -> RelayResult | None:
+    async def one(request: RelayRequest) -> None:
         async with places:
             try:
-                result = await relay_one(request, policy, engines)
+                on_result(await relay_one(request, policy, engines))
             except ServerError as error:
                 failed[request.seq_id] = str(error)
                 log.error("%s; the others go on", error)
-                return None
-            on_result(result)
-            return result
 
     tasks = [asyncio.create_task(one(request)) for request in requests]
     try:
-        results = await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     if failed:
         raise FailedRequests(_all_failed(failed, len(tasks)), failed)
-    return [result for result in results if result]
 
 
 def run_here(work: Coroutine[Any, Any, T], on_stop: OnStop | None = None) -> T:

@@ -79,9 +79,11 @@ def relay(large_tok: Any, small_tok: Any, n_rows: int) -> list[RelayResult]:
             Role.SMALL: Piece(text, tuple(small_tok.encode(text))),
         }
         requests.append(RelayRequest(i, prompts, max_tokens=120))
-    results = asyncio.run(relay_all(requests, policy, engines, n_at_once=n_rows))
+    results: list[RelayResult] = []
+    work = relay_all(requests, policy, engines, n_at_once=n_rows, on_result=results.append)
+    asyncio.run(work)
     pacer.close()
-    return results
+    return sorted(results, key=lambda result: result.request.seq_id)
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -19,7 +19,7 @@ from relaygen_lmeval.engines.scripted import EOS, ScriptedEngine
 from relaygen_lmeval.engines.server.abilities import find_served
 from relaygen_lmeval.engines.server.client import Client
 from relaygen_lmeval.engines.server.engine import ServerEngine
-from relaygen_lmeval.runner import relay_all
+from relaygen_lmeval.runner import relay_all, relay_one
 from tests.servers.loopback import Loopback, Manner, Story
 
 # Cues in longer words, at the very beginning, before a full stop; dots that end no sentence; a
@@ -80,8 +80,7 @@ def expected(story: Story, policy: Policy) -> list[tuple[Any, ...]]:
     engine = ScriptedEngine(lambda turn: [*_whole(story, pieces)[turn.n_before :], EOS])
     request = story_request(story.tokenizer)
     engines = dict.fromkeys(Role, engine)
-    result = asyncio.run(relay_all([request], policy, engines, n_at_once=1))[0]
-    return written(result)
+    return written(asyncio.run(relay_one(request, policy, engines)))
 
 
 def _whole(story: Story, pieces: list[str]) -> list[str]:
@@ -114,14 +113,20 @@ def run_relay(
 ) -> list[RelayResult]:
     """Relay over one server in both roles; faults begin after the probes."""
     requests = requests or [story_request(story.tokenizer)]
+    results: dict[int, RelayResult] = {}
 
-    async def work() -> list[RelayResult]:
+    def keep(result: RelayResult) -> None:
+        results[result.request.seq_id] = result
+        on_result(result)
+
+    async def work() -> None:
         engines: Mapping[Role, Engine] = {
             role: await make_engine(server, story.tokenizer, role, **options) for role in Role
         }
         server.asked.clear()
         server.connections.clear()
         server.faults = list(faults or [])
-        return await relay_all(requests, policy, engines, n_at_once=8, on_result=on_result)
+        await relay_all(requests, policy, engines, n_at_once=8, on_result=keep)
 
-    return asyncio.run(work())
+    asyncio.run(work())
+    return [results[request.seq_id] for request in requests]
