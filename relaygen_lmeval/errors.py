@@ -10,6 +10,7 @@ RelayGenError
 │   └── ServerError  the same, behind HTTP
 │       └── FailedRequests  some requests of a run failed for good; the rest is finished
 ├── JournalError     the append-only record of a run
+├── ReportError      runs that are to be compared
 └── SweepError       a file of many runs, or some of the runs
 ```
 
@@ -28,6 +29,7 @@ __all__ = [
     "FailedRequests",
     "JournalError",
     "RelayGenError",
+    "ReportError",
     "ServerError",
     "SweepError",
     "TraceError",
@@ -76,6 +78,10 @@ class FailedRequests(ServerError):
 
 class JournalError(RelayGenError):
     """The journal of a run is damaged, or belongs to another run."""
+
+
+class ReportError(RelayGenError):
+    """There is nothing to report, or what there is cannot be compared as asked."""
 
 
 class SweepError(RelayGenError):

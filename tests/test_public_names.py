@@ -49,6 +49,7 @@ def test_error_tree_is_as_drawn():
         "ServerError": "EngineError",
         "FailedRequests": "ServerError",
         "JournalError": "RelayGenError",
+        "ReportError": "RelayGenError",
         "SweepError": "RelayGenError",
     }
 

@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from relaygen_lmeval.errors import JournalError, RelayGenError
 from relaygen_lmeval.journal import read_journal
@@ -25,6 +25,30 @@ Record = Mapping[str, Any]
 
 # Of a journal record: who it is, which the sample says too, and texts, which are long.
 _LEFT_OUT = frozenset({"kind", "task", "doc_id", "repeat", "prompts", "text", "answer"})
+
+
+class Match(NamedTuple):
+    """A text that was scored, and what the journal has of it.
+
+    Attributes:
+        task: Of the harness.
+        sample: As the harness logs it.
+        repeat: Which of the document's texts.
+        text: What was scored.
+        record: Its request; `None` where the text came from a cache, or from another model.
+        metric: The task's first metric that is a number.
+        value: What it is for the document.
+        correct: What this text is worth; `None` where only the document's mean is known.
+    """
+
+    task: str
+    sample: Record
+    repeat: int
+    text: str
+    record: Record | None
+    metric: str | None
+    value: float | None
+    correct: float | None
 
 
 def join_results(folder: Path, journal: Path | None = None) -> list[Row]:
@@ -70,33 +94,48 @@ def _rows(file: Path, journal: Path | None) -> Iterator[Row]:
     relay = results.get("config", {}).get("relay")
     if relay is None:
         return
-    time = file.stem.partition("_")[2]
-    found = _Records(_requests(journal or _journal_of(file, relay), relay.get("run")))
     run = {"policy": relay["policy"], **{m["role"]: m["name"] for m in relay["models"]}}
+    for match in matches(file, requests_of(file, results, journal)):
+        yield {**run, **_row(match)}
+
+
+def matches(file: Path, records: Iterable[Record]) -> Iterator[Match]:
+    """Give every text that a run of the harness scored.
+
+    Args:
+        file: A `results*.json`, with its `samples_*.jsonl` beside it.
+        records: The requests of its journal; none for a model that writes none.
+    """
+    time, found = file.stem.partition("_")[2], _Records(records)
     for samples in sorted(file.parent.glob(f"samples_*_{time}.jsonl")):
         task = samples.stem.removeprefix("samples_").removesuffix(f"_{time}")
         for line in samples.read_text(encoding="utf-8").splitlines():
-            yield from ({**run, **row} for row in _joined(task, json.loads(line), found))
+            yield from _matched(task, json.loads(line), found)
 
 
-def _joined(task: str, sample: Mapping[str, Any], records: _Records) -> Iterator[Row]:
-    """The rows of one sample: all its repeats."""
+def _matched(task: str, sample: Mapping[str, Any], found: _Records) -> Iterator[Match]:
+    """All repeats of one sample."""
     texts = [text for request in sample["resps"] for text in request]
-    matched = [records.find(task, sample, repeat, text) for repeat, text in enumerate(texts)]
+    records = [found.find(task, sample, repeat, text) for repeat, text in enumerate(texts)]
     metric, value = _metric(sample)
-    for repeat, correct in enumerate(_correct(sample, texts, matched, value)):
-        yield {
-            "task": task,
-            "filter": sample["filter"],
-            "doc_id": sample["doc_id"],
-            "repeat": repeat,
-            "target": str(sample["target"]),
-            "response": texts[repeat],
-            "metric": metric,
-            "value": value,
-            "correct": correct,
-            **_flat(matched[repeat] or {}),
-        }
+    worth = _correct(sample, texts, records, value)
+    for repeat, (text, record, correct) in enumerate(zip(texts, records, worth, strict=True)):
+        yield Match(task, sample, repeat, text, record, metric, value, correct)
+
+
+def _row(match: Match) -> Row:
+    return {
+        "task": match.task,
+        "filter": match.sample["filter"],
+        "doc_id": match.sample["doc_id"],
+        "repeat": match.repeat,
+        "target": str(match.sample["target"]),
+        "response": match.text,
+        "metric": match.metric,
+        "value": match.value,
+        "correct": match.correct,
+        **_flat(match.record or {}),
+    }
 
 
 def _correct(
@@ -163,16 +202,37 @@ def _times(segments: Sequence[Record]) -> Row:
     return {name: round(sum(segment[name] for segment in segments), 6) for name in names}
 
 
-def _journal_of(file: Path, relay: Mapping[str, Any]) -> Path:
-    """Where the results say, seen from here or from a folder above them."""
+def journal_of(file: Path, relay: Mapping[str, Any]) -> Path:
+    """Where the results say, seen from here or from a folder above them; or beside them.
+
+    Raises:
+        JournalError: It is at none of these places.
+    """
     named = Path(relay["journal"])
-    for base in (Path(), *file.parents):
-        if (base / named).is_file():
-            return base / named
+    for path in (*(base / named for base in (Path(), *file.parents)), file.with_name(named.name)):
+        if path.is_file():
+            return path
     raise JournalError(
         f"the journal of {file} is not at {named}; name it with --journal, or run this where "
         "lm_eval was run"
     )
+
+
+def requests_of(
+    file: Path, results: Mapping[str, Any], journal: Path | None = None
+) -> list[Record]:
+    """Read the requests behind the results of a relay.
+
+    Args:
+        file: The `results*.json`.
+        results: What it holds.
+        journal: The journal, where it is not any more where the results say.
+
+    Raises:
+        JournalError: It cannot be found or read.
+    """
+    path = journal or journal_of(file, results["config"]["relay"])
+    return _requests(path, results["config"]["relay"].get("run"))
 
 
 def _requests(path: Path, run: int | None) -> list[Record]:
