@@ -30,6 +30,7 @@ def report(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Folder of the files; default: relaygen_report"),
     ] = None,
+    pictures: Annotated[bool, typer.Option(help="Draw the pictures")] = True,
 ) -> None:
     """Compare runs on the same problems: tables, pictures, and a page with every text.
 
@@ -50,11 +51,16 @@ def report(
         console.print(terminal_table(comparison, console.width))
         if comparison.note:
             console.print(comparison.note, markup=False, highlight=False)
-    written = _write(comparisons, output or Path("relaygen_report"))
+    folder = output or Path("relaygen_report")
+    written = _write_tables(comparisons, folder)
+    if pictures:
+        from relaygen_lmeval.report.pictures import draw_pictures
+
+        written += [picture.path for picture in draw_pictures(gathered, comparisons, folder)]
     console.print(f"written: {', '.join(map(str, written))}", markup=False, highlight=False)
 
 
-def _write(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+def _write_tables(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
     """The tables as files; gives their paths."""
     from relaygen_lmeval.report.tables import csv_table, markdown_table
 

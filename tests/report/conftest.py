@@ -16,7 +16,7 @@ TIME = "2023-11-14T22:13:25+00:00"  # five seconds later
 Write = Callable[..., Path]
 
 
-def segment(role: str, n: int, text: str, **more: Any) -> dict[str, Any]:
+def segment(role: str | None, n: int, text: str, **more: Any) -> dict[str, Any]:
     return {
         "role": role,
         "phase": "reasoning",
