@@ -4,12 +4,13 @@
 request as it ends. Every field and its unit: `relaygen_lmeval/JOURNAL.md`.
 """
 
-from relaygen_lmeval.journal.reading import files, read_journal
+from relaygen_lmeval.journal.reading import PATTERN, files, read_journal
 from relaygen_lmeval.journal.records import SCHEMA, Label, asked, key, record_of
 from relaygen_lmeval.journal.writing import FILE, Journal, check_writable
 
 __all__ = [
     "FILE",
+    "PATTERN",
     "SCHEMA",
     "Journal",
     "Label",

@@ -12,12 +12,12 @@ from relaygen_lmeval.errors import JournalError
 
 log = logging.getLogger(__name__)
 
-_PATTERN = "journal.*jsonl"  # journal.jsonl, and journal.rank0.jsonl
+PATTERN = "journal.*jsonl"  # journal.jsonl, and journal.rank0.jsonl
 
 
 def files(folder: Path) -> list[Path]:
     """The journals of a folder: that of one process, those of several, or both."""
-    return sorted(folder.glob(_PATTERN))
+    return sorted(folder.glob(PATTERN))
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

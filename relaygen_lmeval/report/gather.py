@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from relaygen_lmeval.errors import JournalError, ReportError
-from relaygen_lmeval.journal import key, read_journal
+from relaygen_lmeval.journal import PATTERN, files, key, read_journal
 from relaygen_lmeval.journal.identity import identity
 from relaygen_lmeval.report.join import Match, journal_of, matches, requests_of
 from relaygen_lmeval.report.naming import Source, names_of
@@ -112,10 +112,10 @@ def gather(folders: Sequence[Path]) -> Gathered:
                               "of relaygen sweep, or of journals")  # fmt: skip
     notes: list[str] = []
     scored = [run for file in _below(folders, "results*.json") for run in _scored(file, notes)]
-    known = {path for run in scored for path in _written_with(run.source.journal)}
+    known = {path for run in scored if run.source.folder for path in files(run.source.folder)}
     bare = [
         run
-        for path in _below(folders, "journal*.jsonl")
+        for path in _below(folders, PATTERN)
         if path.resolve() not in known
         for run in _bare(path, notes)
     ]
@@ -188,13 +188,6 @@ def _bare(path: Path, notes: list[str]) -> Iterator[_Run]:
         stem = _stem(path.parent, str(header.get("policy", "?")))
         began_s = datetime.fromisoformat(header["time"]).timestamp()
         yield _Run(Source(stem, header, first, path.resolve(), began_s), _NO_METRIC, texts)
-
-
-def _written_with(journal: Path | None) -> list[Path]:
-    """A journal, and those of the other processes of its run."""
-    if journal is None or ".rank" not in journal.name:
-        return [journal] if journal else []
-    return sorted(journal.parent.glob("journal.rank*.jsonl"))
 
 
 def _newest(runs: Sequence[_Run], notes: list[str]) -> list[_Run]:
