@@ -66,6 +66,11 @@ class ServedModel(HFLM):  # type: ignore[misc,unused-ignore]
         self.served: Served | None = None
         self._completions: Any = None
 
+    @property
+    def model(self) -> Any:
+        """What stands for the weights; nothing is wrapped around it in a run of many processes."""
+        return self._model
+
     async def connect(self, said: str | None) -> None:
         """Find out what the server can; its longest text is then ours, too."""
         ids = self.tok_encode(_PROBE)

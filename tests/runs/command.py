@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import socket
 import sys
 import time
@@ -12,6 +13,8 @@ from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+from relaygen_lmeval.errors import RelayGenError
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["lm_eval.__main__", "relaygen_lmeval.harness", __name__])
@@ -33,9 +36,16 @@ def command(folder: Path, *arguments: str, **options: Any) -> list[str]:
     ]
 
 
-def start(folder: Path, *arguments: str, **options: Any) -> BaseProcess:
-    """One process of `command`; what it says goes to `stderr.txt` in the folder."""
-    return _start(folder, command(folder, *arguments, **options), {})
+def start(
+    folder: Path, *arguments: str, max_file_bytes: int | None = None, **options: Any
+) -> BaseProcess:
+    """One process of `command`; what it says goes to `stderr.txt` in the folder.
+
+    Args:
+        folder: As for `command`, and the rest.
+        max_file_bytes: No file gets longer, as if the disk were full.
+    """
+    return _start(folder, command(folder, *arguments, **options), {}, max_file_bytes)
 
 
 def start_many(folder: Path, n: int, *arguments: str, **options: Any) -> list[BaseProcess]:
@@ -105,13 +115,18 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _start(folder: Path, line: list[str], environment: Mapping[str, str]) -> BaseProcess:
-    process: BaseProcess = _FORKS.Process(target=_evaluate, args=(folder, line, environment))
+def _start(
+    folder: Path, line: list[str], told: Mapping[str, str], max_file_bytes: int | None = None
+) -> BaseProcess:
+    given = (folder, line, told, max_file_bytes)
+    process: BaseProcess = _FORKS.Process(target=_evaluate, args=given)
     process.start()
     return process
 
 
-def _evaluate(folder: Path, line: list[str], environment: Mapping[str, str]) -> None:
+def _evaluate(
+    folder: Path, line: list[str], told: Mapping[str, str], max_file_bytes: int | None
+) -> None:
     import lm_eval.tasks.manager
     from lm_eval.__main__ import cli_evaluate
 
@@ -123,6 +138,12 @@ def _evaluate(folder: Path, line: list[str], environment: Mapping[str, str]) -> 
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     install()
-    os.environ.update(environment)
+    os.environ.update(told)
+    if max_file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
     sys.argv = line
-    cli_evaluate()
+    try:
+        cli_evaluate()
+    except RelayGenError:
+        sys.excepthook(*sys.exc_info())  # as for a command, and not as multiprocessing would
+        sys.exit(1)

@@ -79,6 +79,21 @@ def test_a_failed_request_is_named_by_task_and_document(serve, tmp_path):
     lm.close()
 
 
+def test_a_process_with_a_failed_request_waits_for_the_others(serve, tmp_path, monkeypatch):
+    """A launcher ends all of them with the first."""
+    server = serve()
+    lm = RelayLM(**options(server, tmp_path))
+    server.faults = ["overflow"]
+    waited: list[bool] = []
+    monkeypatch.setattr(lm, "barrier", lambda: waited.append(True))
+
+    with pytest.raises(FailedRequests):
+        lm.generate_until([instance(0)], disable_tqdm=True)
+
+    assert waited == [True]
+    lm.close()
+
+
 def test_the_large_model_alone_needs_one_server(serve, tmp_path, story):
     server = serve()
     given = {**options(server, tmp_path, policy="large"), "small_base_url": None}
