@@ -60,6 +60,12 @@ def test_the_demo_travels_with_the_package(wheel: zipfile.ZipFile):
     assert {name for name in files if "__pycache__" not in name} <= set(wheel.namelist())
 
 
+def test_the_parts_of_the_page_travel_with_the_package(wheel: zipfile.ZipFile):
+    names = {f"relaygen_lmeval/report/{name}" for name in ("page.html.j2", "page.css", "viewer.js")}
+
+    assert names <= set(wheel.namelist())
+
+
 def test_the_startup_file_lies_in_the_root_and_is_one_harmless_line(wheel: zipfile.ZipFile):
     line = wheel.read("relaygen_lmeval.pth").decode("ascii")
 

@@ -13,6 +13,7 @@ from relaygen_lmeval.errors import ReportError
 
 if TYPE_CHECKING:
     from relaygen_lmeval.report.compare import Comparison
+    from relaygen_lmeval.report.pictures import Picture
 
 
 def report(
@@ -31,6 +32,7 @@ def report(
         typer.Option(help="Folder of the files; default: relaygen_report"),
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw the pictures")] = True,
+    page: Annotated[bool, typer.Option(help="Make report.html, to look at every text")] = True,
 ) -> None:
     """Compare runs on the same problems: tables, pictures, and a page with every text.
 
@@ -52,12 +54,21 @@ def report(
         if comparison.note:
             console.print(comparison.note, markup=False, highlight=False)
     folder = output or Path("relaygen_report")
+    folder = output or Path("relaygen_report")
     written = _write_tables(comparisons, folder)
+    drawn: list[Picture] = []
     if pictures:
         from relaygen_lmeval.report.pictures import draw_pictures
 
-        written += [picture.path for picture in draw_pictures(gathered, comparisons, folder)]
-    console.print(f"written: {', '.join(map(str, written))}", markup=False, highlight=False)
+        drawn = draw_pictures(gathered, comparisons, folder)
+        written += [picture.path for picture in drawn]
+    if page:
+        from relaygen_lmeval.report.page import render_page
+
+        written.append(folder / "report.html")
+        written[-1].write_text(render_page(gathered, comparisons, drawn), encoding="utf-8")
+    for path in written:
+        console.print(f"written: {path}", markup=False, highlight=False)
 
 
 def _write_tables(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
