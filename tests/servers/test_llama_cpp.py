@@ -16,7 +16,7 @@ from relaygen_lmeval.engines.launch import ServerProcess, launch_pair
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.errors import EngineError
 from relaygen_lmeval.relay import Relay
-from tests.servers.fetch_models import NAME, VARIABLE, models_folder
+from tests.servers.fetch_models import VARIABLE, model_file
 
 QUESTIONS = ["Explain why the sky is blue.", "How do I boil an egg? Give the steps."]
 N_TOKENS = 60
@@ -28,9 +28,9 @@ def server() -> Iterator[ServerProcess]:
         pytest.skip("llama.cpp's server is not here: pip install xllamacpp")
     if importlib.util.find_spec("gguf") is None:
         pytest.skip("the tokenizer inside a .gguf file needs gguf: pip install gguf")
-    model = models_folder() / NAME
+    model = model_file("smollm2")
     if not model.is_file():
-        pytest.skip(f"no model {model}: python -m tests.servers.fetch_models, or set {VARIABLE}")
+        pytest.skip(f"no {model}: python -m tests.servers.fetch_models smollm2, or set {VARIABLE}")
     wanted = {Role.LARGE: (str(model), ["--context", "1024"])}
     started = launch_pair(wanted, "llama.cpp")[Role.LARGE]
     yield started
@@ -42,11 +42,13 @@ def make(server: ServerProcess) -> Iterator[Any]:
     made: list[Relay] = []
 
     def relay(**options: Any) -> Relay:
-        folder = str(models_folder())
+        model = model_file("smollm2")
         urls = {"base_url": server.url, "small_base_url": server.url}
-        files = {"gguf_file": NAME, "small_gguf_file": NAME}
+        files = {"gguf_file": model.name, "small_gguf_file": model.name}
         given = {"cues": "all_candidates", "min_large_tokens": 1, "num_concurrent": 2, **options}
-        relay = Relay.from_pretrained(folder, folder, engine="server", **urls, **files, **given)
+        relay = Relay.from_pretrained(
+            str(model.parent), str(model.parent), engine="server", **urls, **files, **given
+        )
         made.append(relay)
         return relay
 
