@@ -13,6 +13,7 @@ from rich.console import Console
 from relaygen_lmeval.bench.command import bench_app
 from relaygen_lmeval.errors import RelayGenError
 from relaygen_lmeval.report.command import report
+from relaygen_lmeval.report.estimate_command import estimate
 from relaygen_lmeval.sweep.command import sweep
 
 app = typer.Typer(
@@ -82,6 +83,7 @@ def join(
 app.add_typer(bench_app, name="bench")
 app.command()(sweep)
 app.command()(report)
+app.command()(estimate)
 
 
 @app.command()

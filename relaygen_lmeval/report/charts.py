@@ -166,6 +166,7 @@ def draw_cue_use(comparison: Comparison, texts: Texts, path: Path) -> bool:
                 axes.text(x, y, f"  {_fared(use)}", va="center", fontsize=7, color=INK)
             axes.set_xlim(0, 1.9 * max(per_100))
             _name_rows(axes, [use.cue for use in of])
+            axes.set_ylim(rows - 0.4, -0.6)  # bars of all panels are alike
             axes.set_xlabel("fired in 100 texts", fontsize=8)
     return True
 

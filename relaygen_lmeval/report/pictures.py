@@ -91,7 +91,7 @@ _KINDS = (
     _Kind(
         "cues",
         "Which cues fired",
-        "Beside each bar: mean tokens of the small model's segment after the cue, how many of "
+        "Beside each bar: mean tokens of the other model's segment after the cue, how many of "
         "these came to the end of their sentence, and how many of the texts with the cue are right.",
         charts.draw_cue_use,
     ),

@@ -173,6 +173,7 @@
       for (const other of document.querySelectorAll(".chosen")) other.classList.remove("chosen");
       out.classList.add("chosen");
       at("detail").textContent = out.title;
+      at("detail").className = "told";
     };
     out.addEventListener("mouseenter", tell);
     out.addEventListener("click", tell);
