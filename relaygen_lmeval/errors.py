@@ -7,8 +7,9 @@ RelayGenError
 ├── ConfigError      an option, a model name or a combination of them
 ├── CueFileError     a file of `cues/`
 ├── EngineError      a model that could not be loaded or run
-│   └── ServerError  the same, behind HTTP
-│       └── FailedRequests  some requests of a run failed for good; the rest is finished
+│   ├── RequestError  one request that its model cannot finish; others go on
+│   ├── ServerError  the same, behind HTTP
+│   └── FailedRequests  some requests of a run failed for good; the rest is finished
 ├── JournalError     the append-only record of a run
 ├── ReportError      runs that are to be compared
 └── SweepError       a file of many runs, or some of the runs
@@ -30,6 +31,7 @@ __all__ = [
     "JournalError",
     "RelayGenError",
     "ReportError",
+    "RequestError",
     "ServerError",
     "SweepError",
     "TraceError",
@@ -60,11 +62,15 @@ class EngineError(RelayGenError):
     """A model could not be loaded, or could not do the turn it was asked for."""
 
 
+class RequestError(EngineError):
+    """One request cannot be finished, by its own size or its model's output; others can."""
+
+
 class ServerError(EngineError):
     """A model server could not be reached, or answered with an error."""
 
 
-class FailedRequests(ServerError):
+class FailedRequests(EngineError):
     """Some requests of a run failed for good while the rest went on.
 
     Attributes:

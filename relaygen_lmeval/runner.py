@@ -13,7 +13,7 @@ from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.relay import advance, begin, next_turn, segments, text_of
 from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, RelayState
 from relaygen_lmeval.engines.base import Engines
-from relaygen_lmeval.errors import FailedRequests, ServerError
+from relaygen_lmeval.errors import FailedRequests, RequestError, ServerError
 from relaygen_lmeval.stopping import OnStop, stops_on_signals
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ async def relay_all(
 
     Raises:
         EngineError: The first failure of a model in this process, where all would fail alike.
-        FailedRequests: Names those that failed on their server, after all others are finished.
+        FailedRequests: Names those that failed for good, after all others are finished.
     """
     places = asyncio.Semaphore(n_at_once)
     failed: dict[int, str] = {}
@@ -69,7 +69,7 @@ async def relay_all(
         async with places:
             try:
                 on_result(await relay_one(request, policy, engines))
-            except ServerError as error:
+            except (RequestError, ServerError) as error:
                 failed[request.seq_id] = str(error)
                 log.error("%s; the others go on", error)
 

@@ -168,7 +168,9 @@ def test_a_failure_keeps_what_was_finished(lm, questions, monkeypatch):
 
     n_before = len(records(lm))
     monkeypatch.setattr(model, "forward", failing)
-    with pytest.raises(EngineError, match=r"request \d+: .* not finite .*float32.* of 40 finished"):
+    with pytest.raises(
+        EngineError, match=r"request \d+, large model: .* not finite .*float32.* of 40 finished"
+    ):
         lm.generate_until([instance(lm, q, i) for i, q in enumerate(questions[:40])], True)
     monkeypatch.undo()
 
@@ -183,7 +185,9 @@ def test_out_of_memory_says_what_to_lower(lm, questions, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(lm.relay.pair.large.model, "forward", failing)
-    with pytest.raises(EngineError, match=r"request 0: .* lower --batch_size"):
+    with pytest.raises(
+        EngineError, match=r"request 0, large model: out of memory .* lower max_gen_toks"
+    ):
         lm.generate_until([instance(lm, questions[0])], disable_tqdm=True)
 
 

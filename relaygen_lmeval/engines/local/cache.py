@@ -54,8 +54,7 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate storage like the first keys and values, on their device."""
-        self.keys = self._storage(key_states)
-        self.values = self._storage(value_states)
+        self.keys, self.values = self._storage(key_states), self._storage(value_states)
         self.is_initialized = True
 
     def update(
@@ -131,9 +130,9 @@ class RowCache(Cache):
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
         if width > self._width:
-            self._width = width
             for layer in self.rows:
                 layer.reserve(width)
+            self._width = width  # last, for there may be no memory for some layer
 
     def point(self, positions: torch.Tensor, width: int) -> None:
         """Set where the next forward writes: `positions` `[n, q]`, attention over `width`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import NamedTuple, Protocol
 
 import torch
@@ -108,8 +109,10 @@ class _Writer:
         return len(self.draft.ids) < self._most and self._chance >= WORTH
 
     def add(self, drawn: _Drawn) -> int:
-        """Take in the next proposal; one that is not wanted any more is only fed on."""
-        if self.open:
+        """Take in the next proposal; one that is not wanted any more, or NaN, is only fed on."""
+        if not isfinite(drawn.chance):
+            self._chance = 0.0
+        elif self.open:
             self.draft.ids.append(drawn.token)
             if drawn.odds is not None:
                 self.draft.odds.append(drawn.odds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,10 +30,11 @@ def score(
 
     Returns:
         The most probable choice's index; without choices the geometric mean of the tokens'
-        probabilities, in [0, 1].
+        probabilities, in [0, 1]. NaN where the logits are not finite.
     """
     if judge.question:
-        return float(logits[-1, list(choice_ids)].argmax())
+        best, index = logits[-1, list(choice_ids)].max(-1)
+        return float(index) if bool(torch.isfinite(best)) else math.nan
     logprobs = logits[-len(step_ids) - 1 : -1].float().log_softmax(-1)
     own = logprobs.gather(-1, torch.tensor(step_ids, device=logits.device)[:, None])
     return float(own.mean().exp())

@@ -20,9 +20,10 @@ from relaygen_lmeval.core.types import Chunk, Role, Turn
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.local.forward import MAX_FEED, Feed, Forward, Track
 from relaygen_lmeval.engines.local.judge import choice_ids, n_scored, score
+from relaygen_lmeval.engines.local.memory import Spare
 from relaygen_lmeval.engines.local.row import Row
 from relaygen_lmeval.engines.local.sampling import NOT_FINITE, choose
-from relaygen_lmeval.errors import EngineError
+from relaygen_lmeval.errors import EngineError, RequestError
 
 
 class Lane:
@@ -50,6 +51,7 @@ class Lane:
         self._tokenizer = tokenizer
         self._shares_ids = shares_ids
         self._eos = eos_ids(model, tokenizer)
+        self._spare = Spare(forward)
         self._tracks: dict[int, Track] = {}
         self._arrived: list[Row] = []
         self._rows: list[Row] = []
@@ -126,19 +128,19 @@ class Lane:
         """Begin what arrived, or write on in every row; returns the rows that are done."""
         if self._arrived:
             for group in _groups([row for row in self._arrived if not row.turn.judge]):
-                self._catch_up(group)
+                self._spare.write(group, self._catch_up)
             for row in self._arrived:
                 if row.turn.judge:
-                    self._judge(row)
+                    self._spare.write([row], self._judge)
             self._rows += self._arrived
             self._arrived = []
         elif self._rows:
             began = perf_counter()
-            self._decode(self._rows)
+            self._spare.write(self._rows, self._decode)
             self.step_s = perf_counter() - began
-        done = [row for row in self._rows if row.chunk is not None]
+        done = [row for row in self._rows if row.done]
         if done:
-            self._rows = [row for row in self._rows if row.chunk is None]
+            self._rows = [row for row in self._rows if not row.done]
         return done
 
     def _read(self, track: Track, chunks: Sequence[Chunk]) -> None:
@@ -152,7 +154,7 @@ class Lane:
 
     def _catch_up(self, rows: list[Row]) -> None:
         began = perf_counter()
-        feeds = [Feed(row.track, row.track.ids[len(row.track.cached) :]) for row in rows]
+        feeds = [Feed(row.track, row.unread) for row in rows]
         tokens = self._choose(rows, self.forward.feed(feeds)[:, -1])
         now = perf_counter()
         for row, feed, token in zip(rows, feeds, tokens, strict=True):
@@ -163,7 +165,7 @@ class Lane:
     def _decode(self, rows: list[Row]) -> None:
         """One token in every row."""
         began = perf_counter()
-        feeds = [Feed(row.track, row.ids[-1:]) for row in rows]
+        feeds = [Feed(row.track, row.unread) for row in rows]
         tokens = self._choose(rows, self.forward.feed(feeds)[:, -1])
         now = perf_counter()
         for row, token in zip(rows, tokens, strict=True):
@@ -182,9 +184,10 @@ class Lane:
                     tokens[n] = None
         return tokens
 
-    def _judge(self, row: Row) -> None:
+    def _judge(self, rows: list[Row]) -> None:
         """Read a step that is no part of the text yet, and say what it is worth."""
         began = perf_counter()
+        [row] = rows
         judge, step = row.turn.judge, row.turn.step
         assert judge is not None
         assert step is not None
@@ -196,9 +199,10 @@ class Lane:
         worth = score(logits, judge, step_ids, choice_ids(self._tokenizer, judge))
         row.wait_s, row.prefill_s = began - row.arrived_s, perf_counter() - began
         row.n_catch_up = len(unread) + len(step_ids)
-        if not isfinite(worth):
+        if isfinite(worth):
+            row.judge(worth)
+        else:
             self._write(row, NOT_FINITE, 0.0)
-        row.judge(worth)
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
@@ -209,11 +213,12 @@ class Lane:
             row.doubt()
             return
         if token < 0:
-            raise EngineError(
-                f"request {row.turn.request.seq_id}: the {self.role.value} model's logits are not "
-                "finite after "
-                f"{len(row.track.cached)} tokens; load it in dtype=float32 or bfloat16, not float16"
+            row.failure = RequestError(
+                f"request {row.turn.request.seq_id}, {self.role.value} model: its logits are not "
+                f"finite (NaN or infinity) after {len(row.track.cached)} tokens; load it in "
+                "dtype=float32 or bfloat16, not float16"
             )
+            return
         row.write(token, now)
 
 

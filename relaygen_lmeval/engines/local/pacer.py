@@ -16,6 +16,7 @@ import torch
 
 from relaygen_lmeval.core.types import Chunk, Turn
 from relaygen_lmeval.engines.local.lane import Lane
+from relaygen_lmeval.engines.local.memory import is_out_of_memory
 from relaygen_lmeval.engines.local.row import Row
 from relaygen_lmeval.errors import EngineError, RelayGenError
 
@@ -72,8 +73,9 @@ class Pacer:
                 self._fail(lane, error)
             else:
                 for row in done:
-                    assert row.chunk is not None
-                    _settle(self._waiting.pop(row), row.chunk)
+                    outcome = row.failure or row.chunk
+                    assert outcome is not None
+                    _settle(self._waiting.pop(row), outcome)
             await asyncio.sleep(0)  # whoever waited goes on, and asks for the next turn
 
     async def _step(self, lane: Lane) -> list[Row]:
@@ -143,7 +145,7 @@ def _named(lane: Lane, row: Row, error: Exception) -> RelayGenError:
     request = row.turn.request
     n_tokens = len(row.track.ids) + len(row.ids)
     hint = ""
-    if isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower():
+    if is_out_of_memory(error):
         hint = "; lower --batch_size, max_gen_toks or max_length, or give the models two devices"
     failed = EngineError(
         f"request {request.seq_id}: the {lane.role.value} model failed at {n_tokens} tokens "

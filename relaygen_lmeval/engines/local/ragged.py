@@ -129,11 +129,21 @@ class RaggedForward:
         rows = (self._slots[a], self._slots[b])
         length = max(len(row.cached) if row else 0 for row in rows)
         if length:
-            self._cache.swap(a, b, length)
+            self._exchange(a, b, length)
         self._slots[a], self._slots[b] = self._slots[b], self._slots[a]
         for slot in (a, b):
             if track := self._slots[slot]:
                 track.slot = slot
+
+    def _exchange(self, a: int, b: int, length: int) -> None:
+        """Where memory ends between two layers, neither row is whole: both are read anew."""
+        try:
+            self._cache.swap(a, b, length)
+        except BaseException:
+            for slot in (a, b):
+                if track := self._slots[slot]:
+                    track.cached.clear()
+            raise
 
     def _forward(self, feeds: list[Feed], n_last: int) -> torch.Tensor:
         aligned = _aligned(feeds)

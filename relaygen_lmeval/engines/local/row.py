@@ -11,6 +11,7 @@ from relaygen_lmeval.core.types import Chunk, EndedBy, Turn
 from relaygen_lmeval.engines.local.detokenizer import Detokenizer
 from relaygen_lmeval.engines.local.forward import Track
 from relaygen_lmeval.engines.local.sampling import Draw
+from relaygen_lmeval.errors import RequestError
 
 
 @dataclass(eq=False)
@@ -28,6 +29,7 @@ class Row:
         ids: Tokens written so far, those included that may be given back.
         n_drafts: How many tokens to draft next, where the lane drafts.
         chunk: The outcome, once the row is done.
+        failure: The outcome of a row that cannot be finished.
     """
 
     turn: Turn
@@ -48,6 +50,20 @@ class Row:
     stamps_s: list[float] = field(default_factory=list)
     n_drafts: int = 0
     chunk: Chunk | None = None
+    failure: RequestError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is written in it."""
+        return self.chunk is not None or self.failure is not None
+
+    @property
+    def unread(self) -> list[int]:
+        """The ids that the model has yet to read: a prompt, or the token written last."""
+        n_cached = len(self.track.cached)
+        if self.ids and n_cached >= len(self.track.ids):
+            return self.ids[n_cached - len(self.track.ids) :]
+        return [*self.track.ids[n_cached:], *self.ids]
 
     @property
     def n_unread(self) -> int:

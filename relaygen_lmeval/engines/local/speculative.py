@@ -64,18 +64,18 @@ class SpeculativeLane(Lane):
         began = perf_counter()
         for row in rows:
             row.wait_s, row.n_catch_up = began - row.arrived_s, row.n_unread
-        self._advance(rows, [row.track.ids[len(row.track.cached) :] for row in rows], began)
+        self._advance(rows, began)
 
     def _decode(self, rows: list[Row]) -> None:
-        self._advance(rows, [row.ids[-1:] for row in rows], perf_counter())
+        self._advance(rows, perf_counter())
 
-    def _advance(self, rows: list[Row], unread: list[list[int]], began: float) -> None:
+    def _advance(self, rows: list[Row], began: float) -> None:
         """Draft, read what is unread and the drafts, and write what is kept in every row."""
         drafts = self._drafter.draft(rows, [_wanted(row) for row in rows])
         drafted = perf_counter()
         feeds = [
-            Feed(row.track, [*ids, *draft.ids])
-            for row, ids, draft in zip(rows, unread, drafts, strict=True)
+            Feed(row.track, [*row.unread, *draft.ids])
+            for row, draft in zip(rows, drafts, strict=True)
         ]
         logits = self.forward.feed(feeds, 1 + max(len(draft.ids) for draft in drafts))
         blocks = verify(logits, drafts, [row.draw() for row in rows])
@@ -95,7 +95,7 @@ class SpeculativeLane(Lane):
             row.n_drafts = next_length(len(draft.ids), n_accepted, self._most)
         for token in tokens:
             self._write(row, token, now)
-            if row.chunk is not None:
+            if row.done:
                 break
 
 
