@@ -10,7 +10,6 @@ import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import datasets
 import lm_eval.tasks.manager
@@ -18,6 +17,7 @@ import pytest
 from lm_eval.evaluator import simple_evaluate
 from lm_eval.tasks import TaskManager
 from rich.console import Console
+from transformers import AutoConfig, AutoTokenizer
 
 from relaygen_lmeval._hook import install
 from relaygen_lmeval.core.types import Role
@@ -54,6 +54,19 @@ def urls() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
+def tokenizers(
+    urls: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[Role, str]:
+    """Read out of the models once: it takes half a minute."""
+    folders = {}
+    for role, file in FILES.items():
+        folders[role] = str(tmp_path_factory.mktemp(role.value))
+        for kind in (AutoTokenizer, AutoConfig):
+            kind.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(folders[role])
+    return folders
+
+
+@pytest.fixture(scope="module")
 def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskManager]:
     """Our tasks, in a folder where the data set is found by its name."""
     beside = Path(__file__).parents[3] / "shared" / "data" / "gsm8k_test.jsonl"
@@ -74,34 +87,33 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskManager]:
         yield TaskManager()
 
 
-def evaluate(policy: str, urls: Mapping[str, str], manager: TaskManager, folder: Path) -> Any:
-    names = {role: str(file.parent) for role, file in FILES.items()}
-    lm = RelayLM(
+@pytest.fixture
+def lm(
+    policy: str, urls: Mapping[str, str], tokenizers: Mapping[Role, str], tmp_path: Path
+) -> Iterator[RelayLM]:
+    made = RelayLM(
         engine="server",
-        pretrained=names[Role.LARGE],
-        small=names[Role.SMALL],
-        gguf_file=FILES[Role.LARGE].name,
-        small_gguf_file=FILES[Role.SMALL].name,
+        pretrained=tokenizers[Role.LARGE],
+        small=tokenizers[Role.SMALL],
         policy=policy,
         cues="all_candidates",
         num_concurrent=4,
-        log_dir=str(folder),
-        resume="auto",
+        log_dir=str(tmp_path),
         **urls,
     )
-    given = {"limit": N, "apply_chat_template": True, "gen_kwargs": f"max_gen_toks={N_TOKENS}"}
-    results = simple_evaluate(lm, tasks=[TASK], task_manager=manager, **given)
-    lm.close()
-    return lm.run, results["results"][TASK]
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("policy", ["large", "small", "relay"])
-def test_problems_of_gsm8k(policy, urls, manager, tmp_path):
-    run, scores = evaluate(policy, urls, manager, tmp_path)
-
-    totals = run.totals()
+def test_problems_of_gsm8k(policy: str, lm: RelayLM, manager: TaskManager) -> None:
+    given = {"limit": N, "apply_chat_template": True, "gen_kwargs": f"max_gen_toks={N_TOKENS}"}
+    results = simple_evaluate(lm, tasks=[TASK], task_manager=manager, **given)
+    assert results is not None
+    scores = results["results"][TASK]
+    totals = lm.run.totals()
     Console().print(totals_table(totals, f"{policy}: {scores}"))
-    records = [r for r in read_journal(run.journal.path) if r["kind"] == "request"]
+    records = [r for r in read_journal(lm.run.journal.path) if r["kind"] == "request"]
     assert len(records) == N
     for record in records:
         written = [s for s in record["segments"] if s["role"]]
