@@ -22,6 +22,21 @@ Record = Mapping[str, Any]
 
 _CELL = "cell.json"  # what a sweep leaves in the folder of each run
 _NO_METRIC = "correct"
+_NEEDED = [
+    "task",
+    "repeat",
+    "prompts",
+    "text",
+    "answer",
+    "segments",
+    "flags",
+    "n_tokens",
+    "n_large_tokens",
+    "handoffs",
+    "started_s",
+    "ttft_s",
+    "e2e_s",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +166,18 @@ def _scored(file: Path, notes: list[str]) -> Iterator[_Run]:
     if relay is not None:
         try:
             journal = journal_of(file, relay).resolve()
-            records = [_slim(r) for r in requests_of(file, results, journal)]
+            records = [_slim(r, journal) for r in requests_of(file, results, journal)]
         except JournalError as error:
             notes.append(f"{error}; its times are left out")
     by_task: dict[str, list[Match]] = defaultdict(list)
-    for match in matches(file, records):
-        by_task[match.task].append(match)
+    try:
+        for match in matches(file, records):
+            by_task[match.task].append(match)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReportError(
+            f"the samples_*.jsonl beside {file} cannot be read as lm_eval's: {error!r}; leave that "
+            "folder out, or run it again"
+        ) from error
     for found in by_task.values():
         found = [m for m in found if m.sample["filter"] == found[0].sample["filter"]]
         source = Source(
@@ -179,7 +200,7 @@ def _bare(path: Path, notes: list[str]) -> Iterator[_Run]:
             which = identity(record)
             headers[which] = record
         elif record["kind"] == "request":
-            found[which, record["task"]][key(record)] = _slim(record)
+            found[which, record["task"]][key(record)] = _slim(record, path)
     if not found:
         notes.append(f"{path} has no finished request")
     for (which, _), records in found.items():
@@ -237,7 +258,12 @@ def _text_of_record(record: Record) -> Text:
     )
 
 
-def _slim(record: Record) -> Record:
+def _slim(record: Record, path: Path) -> Record:
+    missing = [name for name in _NEEDED if name not in record]
+    if missing:
+        raise JournalError(
+            f"{path}: a request lacks {', '.join(missing)}; it is none of this version's journals"
+        )
     segments = [{k: v for k, v in s.items() if k != "token_ids"} for s in record["segments"]]
     return {**record, "segments": segments}
 

@@ -156,3 +156,16 @@ def test_bad_folders_are_named(write_run, tmp_path):
     (empty / "journal.jsonl").write_text("hello\n")
     with pytest.raises(JournalError, match="first line must be a header"):
         gather([empty])
+
+
+def test_torn_samples_and_foreign_journals_are_named(write_run):
+    folder = write_run("a", "relay", [request(0)], [1.0])
+    samples = folder / "samples_t_2023.jsonl"
+    whole = samples.read_text()
+    samples.write_text(whole[:-30])
+    with pytest.raises(ReportError, match=r"samples_.* beside .*results_2023.json cannot be read"):
+        gather([folder])
+    foreign = request(0)
+    del foreign["e2e_s"], foreign["flags"]
+    with pytest.raises(JournalError, match=r"journal.jsonl: a request lacks flags, e2e_s"):
+        gather([write_run("b", "relay", [foreign])])
