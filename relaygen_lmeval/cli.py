@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from relaygen_lmeval.bench.command import bench_app
+from relaygen_lmeval.check.command import check
 from relaygen_lmeval.errors import RelayGenError
 from relaygen_lmeval.report.command import report
 from relaygen_lmeval.report.estimate_command import estimate
@@ -82,6 +83,7 @@ def join(
 
 app.add_typer(bench_app, name="bench")
 app.command()(sweep)
+app.command()(check)
 app.command()(report)
 app.command()(estimate)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from lm_eval.models.huggingface import HFLM
+from safetensors import SafetensorError
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -52,6 +53,11 @@ _LOADER_OPTIONS = frozenset(
         "variant",
         "weights_only",
     ]
+)
+# What a wrong option, a file that is cut short or a missing package comes to in the loaders.
+_UNLOADABLE = (
+    *(OSError, ValueError, TypeError, RuntimeError, AssertionError),
+    *(AttributeError, LookupError, ImportError, SafetensorError),
 )
 _NOT_OPTIONS = frozenset({"self", "pretrained", "batch_size", "max_batch_size", "kwargs"})
 
@@ -170,7 +176,7 @@ def _load(name: str, options: Mapping[str, Any], config: RelayConfig) -> HFLM:
         merged["dtype"] = "float32"
     try:
         model = HFLM(pretrained=name, batch_size=config.n_rows, **merged)
-    except (OSError, ValueError, TypeError, RuntimeError, AssertionError) as error:
+    except _UNLOADABLE as error:
         raise EngineError(f"model '{name}' could not be loaded: {error}") from error
     model.model.eval()
     return model

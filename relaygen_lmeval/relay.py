@@ -18,18 +18,23 @@ from typing import Any
 
 from relaygen_lmeval.assembly import make_engines, make_pair
 from relaygen_lmeval.config import RelayConfig, parse_config
+from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.types import (
     Phase,
     RelayRequest,
     RelayResult,
+    Role,
     SamplingParams,
 )
 from relaygen_lmeval.cuefile import CueFile
 from relaygen_lmeval.demo import demo_path
+from relaygen_lmeval.engines.local import LocalEngine
+from relaygen_lmeval.memory.models import free_bytes, longest_tokens, sizes_of
+from relaygen_lmeval.memory.plan import ModelSize, check_fits
 from relaygen_lmeval.pair import Pair, model_options
 from relaygen_lmeval.policy_choice import load_cues, make_policy
 from relaygen_lmeval.requests import Prompt, RequestMaker
-from relaygen_lmeval.runner import OnResult, relay_all, run_here
+from relaygen_lmeval.runner import OnResult, relay_all, relay_one, run_here
 from relaygen_lmeval.stopping import OnStop
 
 log = logging.getLogger(__name__)
@@ -139,7 +144,11 @@ class Relay:
             requests: See `RequestMaker`.
             on_result: Hears of each as it is finished.
             on_stop: Hears of SIGINT and SIGTERM, which end the work; see `run_here`.
+
+        Raises:
+            ConfigError: So many requests of such a length do not fit into memory.
         """
+        self.check_memory(requests)
         run_here(
             relay_all(
                 requests,
@@ -155,6 +164,30 @@ class Relay:
         """Stop the engines."""
         for engine in self._engines.values():
             engine.close()
+
+    def try_one(self, request: RelayRequest, policy: Policy) -> RelayResult:
+        """Relay one request by another policy, which asks no other models than this one's."""
+        return self._read(run_here(relay_one(request, policy, self._engines)))
+
+    def check_memory(self, requests: Sequence[RelayRequest]) -> None:
+        """See that rows fit at their longest; servers keep house themselves.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if self.config.engine == "local":
+            sizes = sizes_of(self.pair, self.policy.roles)
+            n_tokens = longest_tokens(requests, self.policy.roles)
+            check_fits(sizes, self.config.n_rows, n_tokens, self.free_bytes(sizes))
+
+    def free_bytes(self, sizes: Sequence[ModelSize]) -> dict[str, int]:
+        """What the models' devices have for keys and values, their present storage included."""
+        free = free_bytes(sizes)
+        for size in sizes:
+            engine = self._engines[Role(size.role)]
+            if isinstance(engine, LocalEngine):
+                free[size.device] += engine.kv_bytes
+        return free
 
     def _read(self, result: RelayResult) -> RelayResult:
         """The result with special tokens left out of its texts, as stock `hf` reads them."""

@@ -156,3 +156,14 @@ def test_concurrency_is_sixteen_unless_something_says_otherwise():
 def test_an_unknown_ability_is_refused(serve, tmp_path):
     with pytest.raises(ConfigError, match=r"'\+fly' is none of \+ or - before prompt_ids"):
         RelayLM(**options(serve(), tmp_path, abilities="+fly"))
+
+
+def test_check_reaches_both_servers_and_has_each_write(serve, tmp_path):
+    from relaygen_lmeval.check.findings import look
+
+    found = {f.name: f for f in look({**options(serve(), tmp_path), "batch_size": 1})}
+
+    assert {f.state for f in found.values()} == {"ok"}, found
+    assert "reached" in found["servers"].text
+    assert "10 tokens" in found["large model"].text
+    assert "10 tokens" in found["small model"].text

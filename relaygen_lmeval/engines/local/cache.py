@@ -46,11 +46,14 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     is_croppable = True
 
-    def __init__(self, n_rows: int, place: Place, capacity: int | None) -> None:
+    def __init__(
+        self, n_rows: int, place: Place, capacity: int | None, longest: int | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.n_rows = n_rows
         self.place = place
         self.capacity = capacity  # tokens a row, where it never grows
+        self.longest = longest  # tokens a row, beyond which it never grows
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate storage like the first keys and values, on their device."""
@@ -76,7 +79,11 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def reserve(self, width: int) -> None:
         """Make room for `width` tokens a row."""
         if self.keys is not None and self.values is not None and width >= self.keys.shape[2]:
-            self.keys, self.values = _grown(self.keys, width), _grown(self.values, width)
+            longest = self.longest
+            self.keys, self.values = (
+                _grown(self.keys, width, longest),
+                _grown(self.values, width, longest),
+            )
 
     def swap(self, a: int, b: int, length: int) -> None:
         """Exchange the first `length` tokens of two rows."""
@@ -114,13 +121,30 @@ class RowCache(Cache):
         n_layers: How many hold keys and values.
         n_rows: How many requests may be held at once.
         capacity: Tokens a row for which room is made at once; `None`: it grows.
+        longest: Tokens a row that are ever asked for; room beyond is not made in advance.
     """
 
-    def __init__(self, n_layers: int, n_rows: int, capacity: int | None = None) -> None:
+    def __init__(
+        self,
+        n_layers: int,
+        n_rows: int,
+        capacity: int | None = None,
+        longest: int | None = None,
+    ) -> None:
         self._place = Place()
         self._width = 0
-        self.rows = [RowLayer(n_rows, self._place, capacity) for _ in range(n_layers)]
+        self.rows = [RowLayer(n_rows, self._place, capacity, longest) for _ in range(n_layers)]
         super().__init__(layers=list(self.rows))
+
+    @property
+    def n_bytes(self) -> int:
+        """What the storage takes."""
+        return sum(
+            tensor.nbytes
+            for layer in self.rows
+            for tensor in (layer.keys, layer.values)
+            if tensor is not None
+        )
 
     @property
     def holds_something(self) -> bool:
@@ -163,9 +187,12 @@ def whole_capacity(config: Any, n_rows: int) -> int | None:
     return blocks(longest) if n_bytes <= WHOLE else None
 
 
-def _grown(old: torch.Tensor, width: int) -> torch.Tensor:
+def _grown(old: torch.Tensor, width: int, longest: int | None) -> torch.Tensor:
     n_rows, heads, capacity, head_dim = old.shape
-    new = old.new_zeros(n_rows, heads, max(width, capacity + capacity // 2) + BLOCK, head_dim)
+    ahead = capacity + capacity // 2
+    if longest is not None:
+        ahead = min(ahead, blocks(longest))
+    new = old.new_zeros(n_rows, heads, max(width, ahead) + BLOCK, head_dim)
     new[:, :, :capacity] = old
     return _sized(new)
 

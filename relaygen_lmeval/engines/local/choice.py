@@ -35,8 +35,8 @@ def make_forward(
             f"{type(model).__name__} takes no cache in its forward, so it cannot take over a "
             "text without reading all of it for every token; use a model with a cache"
         )
-    layers = list(DynamicCache(config=model.config).layers)
-    if layers and all(type(layer) is DynamicLayer for layer in layers):
+    layers = _layers(model)
+    if is_ragged(model):
         if model.config._attn_implementation not in ("sdpa", "eager"):
             model.set_attn_implementation("sdpa")  # ragged rows bring a mask of their own
         return RaggedForward(
@@ -48,3 +48,13 @@ def make_forward(
         ", ".join(sorted({type(layer).__name__ for layer in layers})) or "its own",
     )
     return RowwiseForward(model, argument)
+
+
+def is_ragged(model: Any) -> bool:
+    """Whether every layer keeps all keys and values, so that rows of any length share a forward."""
+    layers = _layers(model)
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _layers(model: Any) -> list[Any]:
+    return list(DynamicCache(config=model.config).layers)

@@ -21,6 +21,11 @@ class LocalEngine:
         self._pacer = pacer
         pacer.add(lane)
 
+    @property
+    def kv_bytes(self) -> int:
+        """What keys and values take now."""
+        return self._lane.forward.kv_bytes
+
     async def run(self, turn: Turn) -> Chunk:
         """Write one turn, beside all others that are under way."""
         return await self._pacer.submit(self._lane, turn)

@@ -45,6 +45,10 @@ class Forward(Protocol):
     crops: bool
     """Whether a cut is free; where not, it means reading the text anew."""
 
+    @property
+    def kv_bytes(self) -> int:
+        """What keys and values take now, in storage that stays."""
+
     def feed(self, feeds: list[Feed], n_last: int = 1) -> torch.Tensor:
         """Read at least one token a row.
 

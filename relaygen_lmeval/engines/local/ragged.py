@@ -59,7 +59,8 @@ class RaggedForward:
     ) -> None:
         self._model = model
         self._device = model.device
-        self._cache = RowCache(n_layers, n_rows, whole_capacity(model.config, n_rows))
+        longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._cache = RowCache(n_layers, n_rows, whole_capacity(model.config, n_rows), longest)
         self._argument = cache_argument
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._float_mask = model.config._attn_implementation == "eager"
@@ -78,6 +79,11 @@ class RaggedForward:
         if all(i == j for i, j in enumerate(order)):
             return logits
         return logits[sorted(range(len(order)), key=order.__getitem__)]
+
+    @property
+    def kv_bytes(self) -> int:
+        """What keys and values take now."""
+        return self._cache.n_bytes
 
     def crop(self, track: Track, length: int) -> None:
         """Forget what is cached beyond `length` tokens: it is masked, then overwritten."""

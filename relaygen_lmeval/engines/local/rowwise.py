@@ -19,6 +19,7 @@ class RowwiseForward:
     """
 
     crops = False
+    kv_bytes = 0  # such caches are small, and end with their request
 
     def __init__(self, model: Any, cache_argument: str) -> None:
         self._model = model

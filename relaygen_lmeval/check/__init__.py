@@ -1,0 +1,1 @@
+"""Tries everything that a run needs, before hours of work."""

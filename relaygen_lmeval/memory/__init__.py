@@ -1,0 +1,1 @@
+"""What two models and their keys and values take, planned before hours of work."""
