@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relaygen_lmeval.core.policy import Move, Policy
+from relaygen_lmeval.core.repeats import repeats
 from relaygen_lmeval.core.types import (
     Chunk,
     EndedBy,
@@ -200,14 +201,25 @@ def _end_reasoning(state: RelayState, why: Finish) -> RelayState:
     return replace(
         _append(state, chunk),
         phase=Phase.ANSWER,
-        flags=(*state.flags, "reasoning_closed"),
+        flags=(*state.flags, *_repeats(state, why), "reasoning_closed"),
     )
 
 
 def _finish(state: RelayState, ended_by: EndedBy) -> RelayState:
     if ended_by == "until" or ended_by == "eos":
         return replace(state, finish=ended_by)
-    return replace(state, finish="length", flags=(*state.flags, "truncated"))
+    flags = (*state.flags, *_repeats(state, "length"), "truncated")
+    return replace(state, finish="length", flags=flags)
+
+
+def _repeats(state: RelayState, why: Finish) -> tuple[str, ...]:
+    """The flag of a phase whose budget went into saying the same again and again."""
+    if why != "length" or "repeats" in state.flags:
+        return ()
+    written = [chunk for chunk in state.chunks if chunk.phase is state.phase]
+    ids = [i for chunk in written for i in chunk.token_ids]
+    known = len(ids) == sum(chunk.n_tokens for chunk in written)
+    return ("repeats",) if repeats(ids if known else text_of(tuple(written))) else ()
 
 
 def _goes_on(last: Segment, chunk: Chunk) -> bool:

@@ -290,7 +290,8 @@ class RelayResult:
         segments: Who wrote what, why it ended, and how long it took.
         finish: Why the generation ended.
         flags: `reasoning_closed` (unfinished reasoning, closed by the relay),
-            `truncated` (the answer was cut by its budget).
+            `truncated` (the answer was cut by its budget), `repeats` (the budget of either
+            went into saying the same again and again).
         started_s: `time.perf_counter()` when the request was taken up, seconds.
         ended_s: The same when its last token was known.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from relaygen_lmeval.core.policy import Move
 from relaygen_lmeval.core.stops import Scanner
@@ -39,7 +40,8 @@ class ScriptedEngine:
     async def run(self, turn: Turn) -> Chunk:
         """Write the next pieces of the script up to the turn's stop."""
         self.turns.append(turn)
-        pieces = list(self._make(turn)) if self._make else self._pieces
+        most = turn.max_tokens + 1  # and an `EOS`; a script may go on for ever
+        pieces = list(islice(self._make(turn), most)) if self._make else self._pieces
         if not pieces:
             raise EngineError(f"the script of the {turn.role.value} model ran out of pieces")
         written, ended_by, matched = _write(turn, iter(pieces))

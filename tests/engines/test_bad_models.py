@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,3 +198,27 @@ def test_drafts_of_a_small_model_that_writes_nan_are_left_out(
 
     assert error is None
     assert texts == plain
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_models_that_write_one_token_for_ever_are_bounded_and_flagged(
+    make_relay, pair, questions, special
+):
+    """A special token is left out of texts, so that nothing is left of this answer."""
+    tokenizer = pair.large.tokenizer
+    ids = set(tokenizer.all_special_ids) - {tokenizer.eos_token_id}
+    token = min(ids) if special else tokenizer.encode(" 7", add_special_tokens=False)[-1]
+
+    def force(ids: torch.Tensor, output: Any) -> None:
+        output.logits.fill_(-10.0)
+        output.logits[..., token] = 10.0
+
+    relay = make_relay(batch_size=2)
+    request = relay.requests.make(0, relay.requests.template(questions[0]) + "<think>\n")
+    request = replace(request, max_tokens=200, max_answer_tokens=60)
+    with hooked(pair.large.model, force), hooked(pair.small.model, force):
+        [result] = relay.run([request])
+
+    assert result.n_tokens == 200
+    assert result.flags == ("repeats", "reasoning_closed", "truncated")
+    assert bool(result.answer.strip()) is not special
