@@ -200,8 +200,9 @@ def calibrate(
     """
     from lm_eval.utils import simple_parse_args_string
 
-    from relaygen_lmeval.calibration.command import Settings, print_calibration
     from relaygen_lmeval.calibration.command import calibrate as run_calibration
+    from relaygen_lmeval.calibration.findings import print_calibration
+    from relaygen_lmeval.calibration.settings import Settings
 
     values = {name: value for name, value in locals().items() if name in Settings.__annotations__}
     values["tasks"] = tuple(filter(None, tasks.split(",")))

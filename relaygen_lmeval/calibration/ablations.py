@@ -15,9 +15,10 @@ from lm_eval.utils import simple_parse_args_string
 from scipy.stats import norm, sem
 
 from relaygen_lmeval.calibration import traces as tracing
-from relaygen_lmeval.calibration.command import model_id, relay_options
+from relaygen_lmeval.calibration.made import model_id
 from relaygen_lmeval.calibration.scoring import score
 from relaygen_lmeval.calibration.selection import Rule, choose, selected
+from relaygen_lmeval.calibration.settings import relay_options
 from relaygen_lmeval.calibration.statistics import ScoredTrace
 from relaygen_lmeval.calibration.traces import Trace
 from relaygen_lmeval.config import RelayConfig

@@ -44,7 +44,7 @@ def print_difference(a: str, b: str, console: Console) -> None:
     names = sorted({cue for file in files for cue in file.cues})
     for cue in names:
         cells = [cell for file in files for cell in (_has(file, cue), _margin(file, cue))]
-        table.add_row(_shown(cue), *cells, style=_style(files, cue))
+        table.add_row(shown(cue), *cells, style=_style(files, cue))
     console.print(table)
     n_both = sum(all(cue in file.cues for file in files) for cue in names)
     console.print(f"{n_both} of {len(names)} cues are in both.", highlight=False)
@@ -82,7 +82,7 @@ def _statistics(file: CueFile) -> Table:
         if s.get("occurrences"):
             numbers = [_number(s.get(name)) for name in ("mean_margin", "difference")]
             table.add_row(
-                _shown(cue),
+                shown(cue),
                 str(s["occurrences"]),
                 str(s.get("traces", "-")),
                 *numbers,
@@ -104,7 +104,8 @@ def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else "-"
 
 
-def _shown(cue: str) -> str:
+def shown(cue: str) -> str:
+    """A cue as it is, in quotes where blanks at its ends would not be seen."""
     return cue if cue.strip() == cue else repr(cue)
 
 

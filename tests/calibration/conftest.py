@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relaygen_lmeval.calibration.command import Calibration, Settings, calibrate
+from relaygen_lmeval.calibration.command import Calibration, calibrate
+from relaygen_lmeval.calibration.settings import Settings
 
 TASK = "relaygen_arithmetic_calibration"
 

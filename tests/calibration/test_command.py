@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from relaygen_lmeval.calibration import command, traces
-from relaygen_lmeval.calibration.command import calibrate, print_calibration
+from relaygen_lmeval.calibration.command import calibrate
+from relaygen_lmeval.calibration.findings import print_calibration
 from relaygen_lmeval.calibration.scoring import score
 from relaygen_lmeval.cuefile import cue_file_for, read_cue_file
 from relaygen_lmeval.demo import demo_path
