@@ -54,7 +54,7 @@ def draw_accuracy(comparison: Comparison, texts: Texts, path: Path) -> bool:
     )
     for number, line in enumerate(shown):
         _draw_point(axes, line, number)
-    axes.set_xlabel(f"speedup: mean E2E of {comparison.baseline} over the policy's")
+    axes.set_xlabel(f"speedup: {comparison.timed_by} of {comparison.baseline} over the policy's")
     axes.set_ylabel(f"{comparison.metric}, %")
     axes.set_title(f"{comparison.task}, {comparison.n_problems} problems", loc="left")
     axes.grid(color="#eceff1", zorder=0)
@@ -139,7 +139,7 @@ def draw_lengths(comparison: Comparison, texts: Texts, path: Path) -> bool:
         return False
     longest = max(n for of in shown.values() for role in of for n in role)
     edges = np.unique(np.geomspace(1, longest + 1, 25).round()).tolist()
-    with _panels(path, list(shown), columns=3, height=2.0) as panels:
+    with _panels(path, dict.fromkeys(shown, 2.0), columns=3) as panels:
         for axes, of in zip(panels, shown.values(), strict=False):
             for values, color, role in zip(of, (LARGE, SMALL), ("large", "small"), strict=True):
                 axes.hist(values, edges, color=color, alpha=0.6, label=role)
@@ -157,8 +157,8 @@ def draw_cue_use(comparison: Comparison, texts: Texts, path: Path) -> bool:
     shown = {name: of[:_MAX_CUES] for name, of in uses.items() if of}
     if not shown:
         return False
-    rows = max(map(len, shown.values()))
-    with _panels(path, list(shown), columns=2, height=1.1 + 0.21 * rows) as panels:
+    heights = {name: 0.9 + 0.22 * len(of) for name, of in shown.items()}
+    with _panels(path, heights, columns=2) as panels:
         for axes, (name, of) in zip(panels, shown.items(), strict=False):
             per_100 = [100 * use.fired / len(texts[name]) for use in of]
             axes.barh(range(len(of)), per_100, color=LARGE, height=0.65)
@@ -166,7 +166,7 @@ def draw_cue_use(comparison: Comparison, texts: Texts, path: Path) -> bool:
                 axes.text(x, y, f"  {_fared(use)}", va="center", fontsize=7, color=INK)
             axes.set_xlim(0, 1.9 * max(per_100))
             _name_rows(axes, [use.cue for use in of])
-            axes.set_ylim(rows - 0.4, -0.6)  # bars of all panels are alike
+            axes.set_ylim(max(len(of), 4) - 0.4, -0.6)
             axes.set_xlabel("fired in 100 texts", fontsize=8)
     return True
 
@@ -194,15 +194,14 @@ def _fared(use: CueUse) -> str:
 
 
 @contextmanager
-def _panels(
-    path: Path, names: Sequence[str], *, columns: int, height: float
-) -> Iterator[list[Axes]]:
-    """Panels with these titles, saved when they are drawn; too many are left out."""
-    names = names[:_MAX_PANELS]
+def _panels(path: Path, heights: Mapping[str, float], *, columns: int) -> Iterator[list[Axes]]:
+    """Panels of these titles and heights, saved when they are drawn; too many are left out."""
+    names = list(heights)[:_MAX_PANELS]
     columns = min(columns, len(names))
-    rows = -(-len(names) // columns)
-    figure = blank(max(4.5, 9.0 * columns / (3 if columns == 3 else 2)), height * rows)
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    rows = [names[i : i + columns] for i in range(0, len(names), columns)]
+    tall = [max(heights[name] for name in row) for row in rows]
+    figure = blank(max(4.5, 9.0 * columns / (3 if columns == 3 else 2)), sum(tall))
+    panels = list(figure.subplots(len(rows), columns, squeeze=False, height_ratios=tall).flat)
     for axes in panels[len(names) :]:
         axes.remove()
     for axes, name in zip(panels, names, strict=False):

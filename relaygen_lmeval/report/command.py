@@ -31,6 +31,18 @@ def report(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Folder of the files; default: relaygen_report"),
     ] = None,
+    large_ms: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            min=1e-6,
+            help="A step of the large model, milliseconds; with --small-ms: speedups by counted "
+            "forwards, one request at a time, and not by the clock",
+        ),
+    ] = None,
+    small_ms: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(min=1e-6, help="The same of the small model"),
+    ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw the pictures")] = True,
     page: Annotated[bool, typer.Option(help="Make report.html, to look at every text")] = True,
 ) -> None:
@@ -41,11 +53,15 @@ def report(
     Seeds of one setting are pooled. The texts need --log_samples of lm_eval to be right or wrong.
     """
     from relaygen_lmeval.report.compare import compare
+    from relaygen_lmeval.report.estimate import Costs
     from relaygen_lmeval.report.gather import gather
     from relaygen_lmeval.report.tables import terminal_table
 
+    if (large_ms is None) != (small_ms is None):
+        raise ReportError("--large-ms and --small-ms go together; give both, or none")
+    costs = Costs(large_ms, small_ms) if large_ms and small_ms else None
     gathered = gather(folders)
-    comparisons = compare(gathered, baseline)
+    comparisons = compare(gathered, baseline, costs)
     console = Console()
     for note in gathered.notes:
         console.print(f"note: {note}", style="yellow", markup=False, highlight=False)

@@ -11,27 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import binomtest, bootstrap
+from scipy.stats import binomtest
 
 from relaygen_lmeval.errors import ReportError
+from relaygen_lmeval.report import intervals
+from relaygen_lmeval.report.estimate import Costs, e2e_s, work_of
 from relaygen_lmeval.report.gather import Contestant, Gathered, Text
+from relaygen_lmeval.report.intervals import Interval
 from relaygen_lmeval.report.rows import Row, clustered_ratio
 from relaygen_lmeval.report.totals import totals
 
-CONFIDENCE, N_RESAMPLES, SEED = 0.95, 2000, 0
 DEFAULT_BASELINE = "large"
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate with its 95 % interval, a paired bootstrap over problems."""
-
-    value: float
-    low: float
-    high: float
+_CLOCK = "mean E2E"
+_UNSTEADY = 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,8 @@ class Line:
         n_runs: Runs that are pooled.
         accuracy: With its standard error, clustered by problem; `None` without verdicts.
         paired: Against the baseline; `None` of itself, and where either has no verdicts.
-        speedup: Mean E2E of the baseline over this one's.
+        speedup: Mean E2E of the baseline over this one's; see `Comparison.timed_by`.
+        e2e_runs_s: Mean E2E of each of its runs, by the clock, seconds.
         totals: See `totals.totals`; empty without a journal. `tokens_per_s` and `wall_s` are of
             the whole runs, whatever the others have in common with them.
     """
@@ -74,6 +67,7 @@ class Line:
     paired: Paired | None
     speedup: Interval | None
     totals: Mapping[str, float]
+    e2e_runs_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,9 @@ class Comparison:
             not run the task.
         n_problems: That all of them have.
         lines: In the contestants' order.
-        note: Where they have different problems: which are compared.
+        note: Where they have different problems: which are compared; where the clock is not to be
+            trusted: why.
+        timed_by: What speedups are of, in words.
     """
 
     task: str
@@ -96,14 +92,19 @@ class Comparison:
     n_problems: int
     lines: tuple[Line, ...]
     note: str = ""
+    timed_by: str = _CLOCK
 
 
-def compare(gathered: Gathered, baseline: str | None = None) -> list[Comparison]:
+def compare(
+    gathered: Gathered, baseline: str | None = None, costs: Costs | None = None
+) -> list[Comparison]:
     """Compare all contestants of each task.
 
     Args:
         gathered: Their texts.
         baseline: Name of a contestant; default: `large`, else the first.
+        costs: Of forwards; where given, speedups are by the forwards of each request one at a
+            time, and not by the clock of a machine that may have been busy.
 
     Raises:
         ReportError: There is no contestant of this name.
@@ -113,7 +114,7 @@ def compare(gathered: Gathered, baseline: str | None = None) -> list[Comparison]
         baseline = DEFAULT_BASELINE if DEFAULT_BASELINE in names else names[0]
     if baseline not in names:
         raise ReportError(f"no run is called '{baseline}'; --baseline can be {', '.join(names)}")
-    return [_of_task(task, gathered, baseline) for task in gathered.tasks]
+    return [_of_task(task, gathered, baseline, costs) for task in gathered.tasks]
 
 
 def common_problems(task: str, contestants: Sequence[Contestant]) -> list[str]:
@@ -122,35 +123,35 @@ def common_problems(task: str, contestants: Sequence[Contestant]) -> list[str]:
     return [problem for problem in has[0] if all(problem in of for of in has)] if has else []
 
 
-def bootstrap_ratio(*sums: Floats, statistic: Any) -> tuple[float, float]:
-    """The interval of a statistic of sums over problems, problems drawn whole.
-
-    Args:
-        sums: Each of shape [problems].
-        statistic: Of the sums over the last axis, given each by its place.
-    """
-    interval = bootstrap(
-        sums,
-        lambda *drawn, axis: statistic(*(values.sum(axis=axis) for values in drawn)),
-        paired=True,
-        vectorized=True,
-        n_resamples=N_RESAMPLES,
-        batch=200,  # bounds its memory
-        confidence_level=CONFIDENCE,
-        method="percentile",  # BCa is not defined where all values agree
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
-    return float(interval.low), float(interval.high)
-
-
-def _of_task(task: str, gathered: Gathered, baseline: str) -> Comparison:
+def _of_task(task: str, gathered: Gathered, baseline: str, costs: Costs | None) -> Comparison:
     here = [one for one in gathered.contestants if one.of(task)]
     problems = common_problems(task, here)
     base = next((one for one in here if one.name == baseline), None)
-    lines = tuple(_line(one, base, task, problems) for one in here)
-    metric = gathered.metrics[task]
-    name = base.name if base else None
-    return Comparison(task, metric, name, len(problems), lines, _note(task, here, problems))
+    lines = tuple(_line(one, base, task, problems, costs) for one in here)
+    notes = [_note(task, here, problems), "" if costs else _unsteady(lines)]
+    return Comparison(
+        task,
+        gathered.metrics[task],
+        base.name if base else None,
+        len(problems),
+        lines,
+        ". ".join(filter(None, notes)),
+        _CLOCK if costs is None else f"forwards of {costs.large_ms:g} and {costs.small_ms:g} ms",
+    )
+
+
+def _unsteady(lines: Sequence[Line]) -> str:
+    """Seeds change a text's length a little; the rest of a spread is the machine's."""
+    spreads = [
+        (max(of) / min(of), line.name) for line in lines if min(of := line.e2e_runs_s, default=0)
+    ]
+    spread, name = max(spreads, default=(1.0, ""))
+    if spread < _UNSTEADY:
+        return ""
+    return (
+        f"the mean E2E of {name} differs by a factor of {spread:.1f} between its runs, so the "
+        "machine was busy and speedups say little; --large-ms and --small-ms count forwards instead"
+    )
 
 
 def _note(task: str, here: Sequence[Contestant], problems: Sequence[str]) -> str:
@@ -163,7 +164,13 @@ def _note(task: str, here: Sequence[Contestant], problems: Sequence[str]) -> str
     return f"compared on the {len(problems)} problems that all have; problems: {said}"
 
 
-def _line(one: Contestant, base: Contestant | None, task: str, problems: Sequence[str]) -> Line:
+def _line(
+    one: Contestant,
+    base: Contestant | None,
+    task: str,
+    problems: Sequence[str],
+    costs: Costs | None,
+) -> Line:
     every = one.of(task)
     common = set(problems)
     texts = [text for text in every if text.problem in common]
@@ -174,8 +181,11 @@ def _line(one: Contestant, base: Contestant | None, task: str, problems: Sequenc
         len({text.run for text in every}),
         _accuracy(texts),
         None if base is None or base is one else _paired(mine, theirs, problems),
-        _speedup(mine, theirs, problems) if base else None,
+        _speedup(_seconds(one, mine, costs), _seconds(base, theirs, costs), problems)
+        if base
+        else None,
         _totals(texts, every),
+        _e2e_runs_s(texts),
     )
 
 
@@ -205,42 +215,40 @@ def _paired(
         return None
     better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     p = float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
-    return Paired(_mean(differences), better, worse, p)
+    return Paired(intervals.mean(differences), better, worse, p)
 
 
-def _mean(values: Floats) -> Interval:
-    value = float(values.mean())
-    if len(values) < 2:
-        return Interval(value, value, value)
-    low, high = bootstrap_ratio(values, np.ones(len(values)), statistic=np.divide)
-    return Interval(value, low, high)
+def _seconds(
+    one: Contestant, by_problem: Mapping[str, Sequence[Text]], costs: Costs | None
+) -> dict[str, float]:
+    """Mean time of each problem's requests, by the clock or by the cost of their forwards."""
+    records = {p: [t.record for t in texts if t.record] for p, texts in by_problem.items()}
+    if costs is None:
+        return {p: sum(r["e2e_s"] for r in of) / len(of) for p, of in records.items() if of}
+    drafts = one.small_drafts
+    return {p: e2e_s(work_of(of, small_drafts=drafts), costs) for p, of in records.items() if of}
+
+
+def _e2e_runs_s(texts: Sequence[Text]) -> tuple[float, ...]:
+    by_run: dict[int, list[float]] = defaultdict(list)
+    for text in texts:
+        if text.record:
+            by_run[text.run].append(text.record["e2e_s"])
+    return tuple(sum(of) / len(of) for of in by_run.values())
 
 
 def _speedup(
-    mine: Mapping[str, Sequence[Text]],
-    theirs: Mapping[str, Sequence[Text]],
-    problems: Sequence[str],
+    mine_s: Mapping[str, float], base_s: Mapping[str, float], problems: Sequence[str]
 ) -> Interval | None:
-    pairs = [(_e2e_s(mine[p]), _e2e_s(theirs[p])) for p in problems]
-    timed = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if not timed:
+    timed = [p for p in problems if p in mine_s and p in base_s]
+    own, base = (np.array([of[p] for p in timed]) for of in (mine_s, base_s))
+    if not own.sum():
         return None
-    own_s, base_s = (np.array(column, dtype=np.float64) for column in zip(*timed, strict=True))
-    if not own_s.sum():
-        return None
-    value = float(base_s.sum() / own_s.sum())
-    if len(timed) < 2 or mine is theirs:
-        return Interval(value, value, value)
-    return Interval(value, *bootstrap_ratio(base_s, own_s, statistic=np.divide))
+    return intervals.ratio(base, own)
 
 
 def _worth(texts: Sequence[Text]) -> float | None:
     known = [text.correct for text in texts if text.correct is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _e2e_s(texts: Sequence[Text]) -> float | None:
-    known = [text.record["e2e_s"] for text in texts if text.record]
     return sum(known) / len(known) if known else None
 
 

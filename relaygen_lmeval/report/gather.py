@@ -74,10 +74,12 @@ class Contestant:
     Attributes:
         name: The policy, or the sweep's cell, and what tells it from others of that name.
         texts: Of all its runs and tasks.
+        small_drafts: Whether its small model drafts for the large one.
     """
 
     name: str
     texts: tuple[Text, ...]
+    small_drafts: bool = False
 
     def of(self, task: str) -> list[Text]:
         """Its texts of one task."""
@@ -231,7 +233,8 @@ def _pooled(runs: Sequence[_Run]) -> tuple[Contestant, ...]:
     for run, name in zip(runs, names, strict=True):
         number = seen[name].setdefault(run.source.key(), len(seen[name]))
         texts[name] += [replace(text, run=number) for text in run.texts]
-    return tuple(Contestant(name, tuple(of)) for name, of in texts.items())
+    drafting = {name for run, name in zip(runs, names, strict=True) if run.source.small_drafts}
+    return tuple(Contestant(name, tuple(of), name in drafting) for name, of in texts.items())
 
 
 def _text_of_match(match: Match) -> Text:

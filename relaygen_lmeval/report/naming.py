@@ -39,6 +39,11 @@ class Source:
         """Of its journal."""
         return self.journal.parent if self.journal else None
 
+    @property
+    def small_drafts(self) -> bool:
+        """Whether the small model drafts for the large one."""
+        return bool(self.header.get("config", {}).get("speculative") == "small")
+
     def key(self, *, seed: bool = True) -> str:
         """What is equal where two runs could have written the same texts.
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from relaygen_lmeval.report.compare import Comparison, Interval, Line
+from relaygen_lmeval.report.compare import Comparison, Line
+from relaygen_lmeval.report.intervals import Interval
 
 _NONE = "-"
 
@@ -39,7 +40,7 @@ COLUMNS = (
     Column("p95", "its 95th percentile", wide=True),
     Column("TTFT s", "mean time to the first token", wide=True),
     Column("tok/s", "tokens of whole runs over their time", wide=True),
-    Column("speedup", "mean E2E of {baseline} over this one's, with the 95 % interval"),
+    Column("speedup", "{timed_by} of {baseline} over this one's, with the 95 % interval"),
     Column("share", "the large model's part of the tokens"),
     Column("handoffs", "of a thousand tokens", wide=True),
     Column("truncated", "texts whose reasoning or answer the budget cut", wide=True),
@@ -57,13 +58,18 @@ def terminal_table(comparison: Comparison, width: int = 80) -> Table:
     narrow = width < 150
     shown = [i for i, column in enumerate(COLUMNS) if not (narrow and column.wide)]
     table = Table(
-        title=title(comparison), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title=title(comparison),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
     )
     table.add_column("policy", overflow="fold")
     headings = _headings(comparison)
     cells = [_cells(line, brief=narrow) for line in comparison.lines]
     for i in shown:
-        table.add_column(headings[i], justify="right", min_width=_widest(cells, i))
+        table.add_column(headings[i], justify="right", no_wrap=True)
     for line, row in zip(comparison.lines, cells, strict=True):
         table.add_row(line.name, *(row[i] for i in shown))
     return table
@@ -109,7 +115,7 @@ def legend(comparison: Comparison) -> str:
     """What the columns mean, in one sentence each, and which problems are compared."""
     base = comparison.baseline or "the baseline"
     said = [
-        f"{heading}: {column.meaning.format(baseline=base)}"
+        f"{heading}: {column.meaning.format(baseline=base, timed_by=comparison.timed_by)}"
         for heading, column in zip(_headings(comparison), COLUMNS, strict=True)
     ]
     text = "; ".join(said)
@@ -123,10 +129,6 @@ def legend(comparison: Comparison) -> str:
         + pooled
         + note
     )
-
-
-def _widest(rows: Sequence[Sequence[str]], i: int) -> int:
-    return max(len(row[i]) for row in rows)
 
 
 def _headings(comparison: Comparison) -> list[str]:
@@ -202,6 +204,7 @@ def _plain(comparison: Comparison, line: Line) -> dict[str, object]:
         "better": paired.better if paired else None,
         "worse": paired.worse if paired else None,
         "p": paired.p if paired else None,
+        "speedup_of": comparison.timed_by,
         "speedup": speedup.value if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,

@@ -55,6 +55,7 @@ def request(doc: int, seed: int = 1, e2e_s: float = 1.0, **more: Any) -> dict[st
         "seed": 100 * seed + doc,
         "sampling": {"temperature": 0.6},
         "prompts": {"large": f"What is problem {doc}?"},
+        "prompt_tokens": {"large": 7, "small": 7},
         "max_tokens": 64,
         "max_answer_tokens": 16,
         "n_tokens": n,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pytest
 from rich.console import Console
@@ -12,10 +13,11 @@ from typer.testing import CliRunner
 from relaygen_lmeval.cli import app
 from relaygen_lmeval.errors import ReportError
 from relaygen_lmeval.report.compare import compare
+from relaygen_lmeval.report.estimate import Costs
 from relaygen_lmeval.report.gather import gather
 from relaygen_lmeval.report.tables import COLUMNS, csv_table, markdown_table, terminal_table
 
-from .conftest import request
+from .conftest import request, segment
 
 
 @pytest.fixture
@@ -91,6 +93,41 @@ def test_runs_at_different_times_are_not_one_long_run(write_run, tmp_path):
     assert by_name["relay"].totals["tokens_per_s"] == 24 / 4
 
 
+def test_times_that_differ_between_runs_are_not_trusted(write_run, tmp_path):
+    for seed, e2e_s in ((1, 1.0), (2, 1.2)):
+        write_run(f"r{seed}", "relay", [request(0, seed, e2e_s=e2e_s)], [1.0], seed=seed)
+    assert lines_of(tmp_path)[0].note == ""
+    write_run("r3", "relay", [request(0, 3, e2e_s=2.5)], [1.0], seed=3)
+
+    note = lines_of(tmp_path)[0].note
+
+    assert note.startswith("the mean E2E of relay differs by a factor of 2.5 between its runs")
+
+
+def test_speedups_by_forwards_know_no_clock(two):
+    """Of a relay's 12 forwards 6 are the large model's; alone it needs its 12 here as well."""
+    (journal,) = two.glob("large/journal.jsonl")
+    head = journal.read_text().splitlines()[0]
+    records = [request(d, e2e_s=99.0, segments=[segment("large", 12, "a")]) for d in range(8)]
+    journal.write_text("\n".join([head, *map(json.dumps, records)]) + "\n")
+
+    (comparison,) = compare(gather([two]), None, Costs(30, 5))
+
+    large, relay = (line.speedup for line in comparison.lines)
+    assert large is not None
+    assert relay is not None
+    assert large.value == 1.0
+    assert relay.value == pytest.approx(12 * 30 / (6 * 30 + 6 * 5))
+    assert comparison.timed_by == "forwards of 30 and 5 ms"
+    assert "speedup: forwards of 30 and 5 ms of large over this one's" in markdown_table(comparison)
+
+
+def test_step_times_go_together(two):
+    result = CliRunner().invoke(app, ["report", str(two), "--large-ms", "3"])
+
+    assert "--large-ms and --small-ms go together" in str(result.exception)
+
+
 def test_only_what_is_common_is_compared_and_it_is_said(write_run, tmp_path):
     write_run("large", "large", [request(d) for d in range(6)], [1.0] * 6)
     write_run("relay", "relay", [request(d) for d in (4, 5, 6)], [1.0, 0.0, 0.0])
@@ -127,6 +164,8 @@ def test_journals_without_verdicts_compare_times(write_run, tmp_path):
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_the_table_fits_a_terminal(two, width):
+    (two / "relay").rename(two / "speculative_thinking")  # the longest name of a policy
+    (two / "speculative_thinking" / "cell.json").write_text("{}")
     comparison, _ = lines_of(two)
     console = Console(width=width, record=True)
     console.print(terminal_table(comparison, width))
@@ -136,6 +175,7 @@ def test_the_table_fits_a_terminal(two, width):
     assert "-62.5 (" in shown
     assert "…" not in shown
     assert "share" in shown
+    assert "speculative" in shown  # a name may go on in the next line
     assert max(map(len, shown.splitlines())) <= width
     assert all(column.heading.split("{")[0].split()[0] in shown for column in COLUMNS
                if width == 200 or not column.wide)  # fmt: skip

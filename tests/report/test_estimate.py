@@ -15,17 +15,13 @@ RELAY = Work(n_tokens=100, large=40, small=60, large_read=100, small_read=100, p
 COSTS = Costs(large_ms=30, small_ms=4)
 
 
-def recorded(**more):
-    return {**request(0, **more), "prompt_tokens": {"large": 7, "small": 7}}
-
-
 def test_forwards_are_counted_with_those_given_back():
     back = segment("large", 4, "a", given_back_tokens=2)
     judged = segment("large", 0, "", catch_up_tokens=9)
     added = segment(None, 3, "b")
 
     work = work_of(
-        [recorded(segments=[back, added, segment("small", 5, "c"), judged])], small_drafts=False
+        [request(0, segments=[back, added, segment("small", 5, "c"), judged])], small_drafts=False
     )
 
     assert (work.large, work.small) == (4 + 2 + 1, 5)
@@ -35,7 +31,7 @@ def test_forwards_are_counted_with_those_given_back():
 
 def test_accepted_tokens_cost_no_forward_and_drafts_one_of_the_small_model():
     drafts = {"drafted": 8, "accepted": 5, "verified": 3, "draft_s": 0.0}
-    records = [recorded(segments=[segment("large", 10, "a", drafts=drafts)])]
+    records = [request(0, segments=[segment("large", 10, "a", drafts=drafts)])]
 
     assert work_of(records, small_drafts=True).small == 8
     assert work_of(records, small_drafts=False).small == 0
@@ -95,7 +91,7 @@ def test_another_share_divides_the_same_forwards():
 
 
 def test_the_command_shows_the_figures_and_what_they_assume(write_run):
-    folder = write_run("a", "relay", [recorded()])
+    folder = write_run("a", "relay", [request(0)])
     options = ["--large-ms", "30", "--small-ms", "4", "--batch", "8", "--share", "0.25"]
 
     by_folder = CliRunner().invoke(app, ["estimate", str(folder), *options])
