@@ -46,7 +46,7 @@ def render_page(
             "the page needs jinja2: pip install 'relaygen-lmeval[report]', or ask for none with "
             "--no-page"
         ) from error
-    embedded = {picture.path: _data_url(picture.path) for picture in pictures}
+    embedded = {picture.path: data_url(picture.path) for picture in pictures}
     traces = traces_of(gathered, max_bytes - ROOM - sum(map(len, embedded.values())))
     names = [one.name for one in gathered.contestants]
     data = {"roles": ROLES, "policies": names, "tasks": [asdict(of) for of in traces]}
@@ -84,13 +84,15 @@ def _left_out(traces: Traces) -> str:
     )
 
 
-def _data_url(path: Path) -> str:
+def data_url(path: Path) -> str:
     """The picture with fewer colours, which takes a third of the room."""
     from PIL import Image  # comes with matplotlib, which drew it
 
     small = io.BytesIO()
     with Image.open(path) as image:
-        image.convert("RGB").quantize(_N_COLORS).save(small, "PNG", optimize=True)
+        # Its other methods merge the colours of two policies.
+        few = image.convert("RGB").quantize(_N_COLORS, method=Image.Quantize.FASTOCTREE)
+        few.save(small, "PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -240,6 +241,25 @@ def test_the_page_says_what_it_left_out(runs):
 
     assert "t: this page has room for the texts of 1 of 3 problems" in page
     assert len(page) < ROOM
+
+
+def test_embedded_pictures_keep_the_colours_of_policies(html):
+    import base64
+    import io
+
+    from PIL import Image
+
+    from relaygen_lmeval.report.page import data_url
+
+    path = html.with_name("t-accuracy.png")
+    embedded = Image.open(io.BytesIO(base64.b64decode(data_url(path).partition(",")[2])))
+    with Image.open(path) as whole:
+        drawn, shown = (np.asarray(of.convert("RGB"), dtype=int) for of in (whole, embedded))
+
+    for blue_or_orange in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):
+        found = shown[(drawn == blue_or_orange).all(axis=-1)]
+        assert len(found) > 30
+        assert abs(found - blue_or_orange).max() < 8
 
 
 def test_another_models_text_is_shown_whole(tmp_path):
