@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 
 from relaygen_lmeval.errors import ConfigError
@@ -26,3 +27,15 @@ def at_least(name: str, value: object, least: int) -> None:
     """Refuse what is no whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{name}={value} must be a whole number of at least {least}")
+
+
+def without_secrets(url: str | None) -> str | None:
+    """An address as it may be logged: no name, password or query.
+
+    Examples:
+        >>> without_secrets("http://me:secret@host:8000/v1?key=abc")
+        'http://***@host:8000/v1'
+    """
+    if url is None:
+        return None
+    return re.sub(r"(^|//)[^/@]*@", r"\1***@", str(url).split("?")[0])

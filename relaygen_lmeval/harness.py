@@ -30,6 +30,7 @@ from relaygen_lmeval.results_table import show_rows
 from relaygen_lmeval.run import Run
 from relaygen_lmeval.scoring.response import Response
 from relaygen_lmeval.seeded import SeededLM
+from relaygen_lmeval.sweep.plan import folder_name
 
 
 @register_model("relaygen")
@@ -251,7 +252,7 @@ def log_dir(config: RelayConfig) -> Path:
         return Path(config.log_dir).expanduser()
     names = [Path(name).name for name in (config.pretrained, config.small) if name]
     time = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    return Path("relaygen_logs") / f"{time}-{'__'.join(names)}-{config.policy}"
+    return Path("relaygen_logs") / folder_name(f"{time}-{'__'.join(names)}-{config.policy}")
 
 
 def _text(record: Mapping[str, Any]) -> Response:

@@ -143,6 +143,11 @@ def _check_generative(name: str, options: Mapping[str, Any]) -> None:
             **{k: options[k] for k in ("gguf_file", "subfolder") if options.get(k)},
         )
     except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error):
+            raise ConfigError(
+                f"model '{name}' brings code of its own, which would run here: read it, and if you "
+                "trust it set trust_remote_code=True (it goes to both models)"
+            ) from error
         first = str(error).strip().splitlines()[0]
         raise ConfigError(f"model '{name}' has no readable configuration: {first}") from error
     if config.is_encoder_decoder:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from relaygen_lmeval.checks import without_secrets
 from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.cuefile import CueFile
@@ -22,6 +24,8 @@ _PACKAGES = (
     "accelerate",
     "math-verify",
 )
+# Keys among the arguments of servers: `--api-key SECRET`, `--hf-token=SECRET`.
+_KEYS = re.compile(r"(--[\w-]*(?:key|token|password|secret)(?:[ =]+))\S+", re.IGNORECASE)
 _EDGE = 1 << 20  # bytes read at either end of a weight file
 
 
@@ -39,6 +43,10 @@ def versions() -> dict[str, str]:
 def describe_config(config: RelayConfig) -> dict[str, Any]:
     """The resolved options, ready for JSON."""
     described = asdict(config)
+    for name in ("base_url", "small_base_url"):
+        described[name] = without_secrets(described[name])
+    for name in ("server_args", "small_server_args"):
+        described[name] = _KEYS.sub(r"\1***", described[name])
     for name in ("large_options", "small_options"):
         described[name] = {k: _plain(k, v) for k, v in described[name].items()}
     return described

@@ -61,7 +61,9 @@ def _parts(header: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _without(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _without(values: Any, names: Collection[str]) -> dict[str, Any]:
+    if not isinstance(values, Mapping):  # a header that somebody has edited
+        return {"": values}
     return {name: value for name, value in values.items() if name not in names}
 
 
@@ -72,6 +74,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _flat(part, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple) and any(isinstance(part, Mapping) for part in value):
         for i, part in enumerate(value):
-            yield from _flat(part, f"{name}.{part.get('role', i)}")
+            role = part.get("role", i) if isinstance(part, Mapping) else i
+            yield from _flat(part, f"{name}.{role}")
     else:
         yield name, json.dumps(value, ensure_ascii=False, default=str)

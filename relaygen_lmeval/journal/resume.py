@@ -31,7 +31,7 @@ class Earlier:
 def count_runs(folder: Path) -> int:
     """How many starts the journals of a folder have seen, of however many processes."""
     headers = (record for path in files(folder) for record in read_journal(path))
-    return max((r.get("run", 1) for r in headers if r.get("kind") == "header"), default=0)
+    return max((_run(r) for r in headers if r.get("kind") == "header"), default=0)
 
 
 def read_earlier(folder: Path, header: Mapping[str, Any]) -> Earlier:
@@ -49,10 +49,16 @@ def read_earlier(folder: Path, header: Mapping[str, Any]) -> Earlier:
         for record in read_journal(path):
             if record.get("kind") == "header":
                 _check_same(record, header, path)
-                runs = max(runs, record.get("run", 1))
+                runs = max(runs, _run(record))
             elif record.get("kind") == "request":
                 finished[key(record)] = light(record)
     return Earlier(runs, finished)
+
+
+def _run(header: Mapping[str, Any]) -> int:
+    """Which start wrote it; a journal that somebody has edited counts as one."""
+    run = header.get("run")
+    return run if isinstance(run, int) else 1
 
 
 def _check_same(theirs: Mapping[str, Any], mine: Mapping[str, Any], path: Path) -> None:

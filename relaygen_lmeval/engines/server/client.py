@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from relaygen_lmeval.checks import without_secrets
 from relaygen_lmeval.errors import ConfigError, ServerError
 
 T = TypeVar("T")
@@ -231,7 +232,7 @@ def check_url(base_url: str) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"base_url={base_url} is no address: write http://HOST:PORT, with or without /v1"
+            f"base_url={without_secrets(base_url)} is no address: write http://HOST:PORT, with or without /v1"
         )
     if parts.username or parts.password:
         raise ConfigError(

@@ -6,6 +6,7 @@ Pure: values in, values out; the one table of servers is `FLAVOURS`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -135,8 +136,27 @@ def read_reply(data: Mapping[str, Any], stops: Sequence[str] = ()) -> Reply:
             whether it was the end of the text.
 
     Raises:
-        Unreadable: It has no choices.
+        Unreadable: It has no choices, or something in it is not what it should be.
     """
+    try:
+        reply = _read(data, stops)
+        _check(reply)
+    except (TypeError, AttributeError, LookupError, ValueError, OverflowError) as error:
+        raise Unreadable(f"its reply makes no sense ({error}): {str(data)[:60]}") from error
+    return reply
+
+
+def _check(reply: Reply) -> None:
+    """Types alone: what a server says of a text can only be believed."""
+    if not isinstance(reply.text, str):
+        raise TypeError("text is no string")
+    if not all(type(i) is int and i >= 0 for i in reply.ids or ()):
+        raise TypeError("token ids are no numbers")
+    if reply.server_s is not None and not 0 <= reply.server_s < math.inf:
+        raise ValueError("times are no seconds")
+
+
+def _read(data: Mapping[str, Any], stops: Sequence[str]) -> Reply:
     choice = _choice(data)
     verbose = data.get("__verbose") or {}
     text = choice.get("text") or ""
@@ -167,8 +187,10 @@ def _ended(
     choice: Mapping[str, Any], verbose: Mapping[str, Any], text: str, stops: Sequence[str]
 ) -> Ended | None:
     finish = choice.get("finish_reason")
-    if finish in (None, "length"):
-        return finish
+    if finish is None:
+        return None
+    if finish == "length":
+        return "length"
     if "stop_type" in verbose:
         return "stop" if verbose["stop_type"] == "word" else "eos"
     for name in ("stop_reason", "matched_stop"):  # a string, a token id, or null at an end
