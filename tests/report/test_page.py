@@ -243,23 +243,33 @@ def test_the_page_says_what_it_left_out(runs):
     assert len(page) < ROOM
 
 
-def test_embedded_pictures_keep_the_colours_of_policies(html):
+def test_embedded_pictures_keep_the_colours_of_policies_apart(tmp_path):
     import base64
     import io
 
+    from matplotlib.figure import Figure
     from PIL import Image
 
     from relaygen_lmeval.report.page import data_url
 
-    path = html.with_name("t-accuracy.png")
-    embedded = Image.open(io.BytesIO(base64.b64decode(data_url(path).partition(",")[2])))
-    with Image.open(path) as whole:
-        drawn, shown = (np.asarray(of.convert("RGB"), dtype=int) for of in (whole, embedded))
+    figure = Figure(figsize=(8, 4), dpi=150)
+    axes = figure.subplots()
+    axes.plot([], color="C0", label="hidden behind another, so in the legend alone")
+    for i in range(1, 10):
+        axes.plot(np.sin(np.arange(30) / (i + 2)), color=f"C{i}", linewidth=4, label=f"policy {i}")
+    figure.legend()
+    figure.savefig(tmp_path / "lines.png")
 
-    for blue_or_orange in ((0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)):
-        found = shown[(drawn == blue_or_orange).all(axis=-1)]
+    embedded = Image.open(
+        io.BytesIO(base64.b64decode(data_url(tmp_path / "lines.png").partition(",")[2]))
+    )
+
+    with Image.open(tmp_path / "lines.png") as whole:
+        drawn, shown = (np.asarray(of.convert("RGB"), dtype=int) for of in (whole, embedded))
+    for color in ((0x1F, 0x77, 0xB4), (0x17, 0xBE, 0xCF), (0xFF, 0x7F, 0x0E), (0xD6, 0x27, 0x28)):
+        found = shown[(drawn == color).all(axis=-1)]
         assert len(found) > 30
-        assert abs(found - blue_or_orange).max() < 8
+        assert abs(found - color).max() < 8
 
 
 def test_another_models_text_is_shown_whole(tmp_path):
