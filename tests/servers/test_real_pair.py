@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import datasets
-import lm_eval.tasks.manager
+import lm_eval.tasks
 import pytest
 from lm_eval.evaluator import simple_evaluate
 from lm_eval.tasks import TaskManager
 from rich.console import Console
 from transformers import AutoConfig, AutoTokenizer
 
-from relaygen_lmeval._hook import install
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.launch import launch_pair
 from relaygen_lmeval.harness import RelayLM
@@ -28,14 +27,14 @@ from relaygen_lmeval.report.totals import totals_table
 from tests.servers.fetch_models import VARIABLE, model_file
 
 GSM8K_VARIABLE = "RELAYGEN_TEST_GSM8K"
-TASK = "relaygen_gsm8k_greedy"
-N, N_TOKENS = 24, 200
+TASK = "gsm8k"  # the harness's own
+N, N_SHOTS, N_TOKENS = 24, 2, 200
+N_TRAIN = 100  # the last problems, for the examples
 FILES = {Role.LARGE: model_file("qwen15"), Role.SMALL: model_file("qwen05")}
-# The harness looks at the training split too, for examples; none are asked for here.
 CARD = """---
 configs:
 - config_name: main
-  data_files: [{split: train, path: test.jsonl}, {split: test, path: test.jsonl}]
+  data_files: [{split: train, path: train.jsonl}, {split: test, path: test.jsonl}]
 ---
 """
 
@@ -72,7 +71,7 @@ def tokenizers(
 
 @pytest.fixture(scope="module")
 def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskManager]:
-    """Our tasks, in a folder where the data set is found by its name."""
+    """The task, in a folder where its data set is found by its name."""
     beside = Path(__file__).parents[3] / "shared" / "data" / "gsm8k_test.jsonl"
     problems = Path(os.environ.get(GSM8K_VARIABLE, beside))
     if not problems.is_file():
@@ -80,15 +79,16 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskManager]:
     root = tmp_path_factory.mktemp("hub")
     folder = root / "openai" / "gsm8k"
     folder.mkdir(parents=True)
-    (folder / "test.jsonl").write_bytes(problems.read_bytes())
+    lines = problems.read_text("utf-8").splitlines(keepends=True)
+    (folder / "train.jsonl").write_text("".join(lines[-N_TRAIN:]), "utf-8")
+    (folder / "test.jsonl").write_text("".join(lines[:-N_TRAIN]), "utf-8")
     (folder / "README.md").write_text(CARD)
-    install()
+    tasks = Path(lm_eval.tasks.__file__).parent / TASK
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", root / ".cache")
         patch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
-        patch.setattr(lm_eval.tasks.manager, "__file__", str(root / "none.py"))
-        yield TaskManager()
+        yield TaskManager(include_path=str(tasks), include_defaults=False)
 
 
 @pytest.fixture
@@ -111,8 +111,16 @@ def lm(
 
 @pytest.mark.parametrize("policy", ["large", "small", "relay"])
 def test_problems_of_gsm8k(policy: str, lm: RelayLM, manager: TaskManager) -> None:
-    given = {"limit": N, "apply_chat_template": True, "gen_kwargs": f"max_gen_toks={N_TOKENS}"}
-    results = simple_evaluate(lm, tasks=[TASK], task_manager=manager, **given)
+    results = simple_evaluate(
+        lm,
+        tasks=[TASK],
+        task_manager=manager,
+        limit=N,
+        num_fewshot=N_SHOTS,
+        apply_chat_template=True,
+        fewshot_as_multiturn=True,
+        gen_kwargs=f"max_gen_toks={N_TOKENS}",
+    )
     assert results is not None
     scores = results["results"][TASK]
     totals = lm.run.totals()
