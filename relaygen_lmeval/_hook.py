@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MODEL_NAME = "relaygen"
-MODEL_TARGET = "relaygen_lmeval.harness:RelayLM"
+MODEL_TARGET = "relaygen_lmeval.harness.model:RelayLM"
 
 
 def install() -> None:

@@ -106,7 +106,7 @@ def serve(
     ] = "",
 ) -> None:
     """Start two real servers, print the lm_eval line that uses them, stop both on Ctrl-C."""
-    from relaygen_lmeval.serve import serve_pair
+    from relaygen_lmeval.models.serve import serve_pair
 
     serve_pair(
         pretrained,

@@ -10,10 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from relaygen_lmeval.checks import without_secrets
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.cuefile import CueFile
+from relaygen_lmeval.options.checks import without_secrets
+from relaygen_lmeval.options.config import RelayConfig
 
 _PACKAGES = (
     "relaygen-lmeval",

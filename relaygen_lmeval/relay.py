@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from relaygen_lmeval.assembly import make_engines, make_pair
-from relaygen_lmeval.config import RelayConfig, parse_config
 from relaygen_lmeval.core.policy import Policy
 from relaygen_lmeval.core.types import (
     Phase,
@@ -31,8 +29,10 @@ from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.engines.local import LocalEngine
 from relaygen_lmeval.memory.models import free_bytes, longest_tokens, sizes_of
 from relaygen_lmeval.memory.plan import ModelSize, check_fits
-from relaygen_lmeval.pair import Pair, model_options
-from relaygen_lmeval.policy_choice import load_cues, make_policy
+from relaygen_lmeval.models.assembly import make_engines, make_pair
+from relaygen_lmeval.models.pair import Pair, model_options
+from relaygen_lmeval.options.config import RelayConfig, parse_config
+from relaygen_lmeval.options.policy_choice import load_cues, make_policy
 from relaygen_lmeval.requests import Prompt, RequestMaker
 from relaygen_lmeval.runner import OnResult, relay_all, relay_one, run_here
 from relaygen_lmeval.stopping import OnStop

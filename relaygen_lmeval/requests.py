@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Piece, RelayRequest, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 
 log = logging.getLogger(__name__)
 

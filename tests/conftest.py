@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 
 from relaygen_lmeval.demo import demo_path, load_problems
 from relaygen_lmeval.demo.problems import prompt
-from relaygen_lmeval.pair import Pair, load_pair
-from relaygen_lmeval.policy_choice import load_cues
+from relaygen_lmeval.models.pair import Pair, load_pair
+from relaygen_lmeval.options.policy_choice import load_cues
 from relaygen_lmeval.relay import Relay, parse_options
 
 

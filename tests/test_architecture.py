@@ -44,7 +44,7 @@ def test_engines_know_no_harness():
 
 def test_importing_the_package_loads_neither_torch_nor_the_harness():
     code = (
-        "import sys, relaygen_lmeval, relaygen_lmeval.core.relay, relaygen_lmeval.config, "
+        "import sys, relaygen_lmeval, relaygen_lmeval.core.relay, relaygen_lmeval.options.config, "
         "relaygen_lmeval.runner, relaygen_lmeval.journal\n"
         "print([m for m in ('torch', 'lm_eval', 'transformers') if m in sys.modules])"
     )

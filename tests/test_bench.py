@@ -20,7 +20,7 @@ from relaygen_lmeval.core.timing import Drafts, Timing
 from relaygen_lmeval.core.types import Phase, RelayRequest, RelayResult, Role, Segment
 from relaygen_lmeval.engines.local.floor import BareForward
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.harness import RelayLM
+from relaygen_lmeval.harness.model import RelayLM
 
 from .engines import tiny
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from relaygen_lmeval.cache import check_sampling, separate
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.harness.cache import check_sampling, separate
 from relaygen_lmeval.journal.identity import identity
 
 HEADER: dict[str, Any] = {

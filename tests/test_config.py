@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from relaygen_lmeval.config import RelayConfig, parse_config
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.options.config import RelayConfig, parse_config
 
 KNOWN = {"dtype", "device", "revision", "peft", "trust_remote_code", "max_length"}
 

@@ -16,7 +16,7 @@ from lm_eval.api.registry import get_model
 
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError, CueFileError, EngineError, JournalError
-from relaygen_lmeval.harness import RelayLM
+from relaygen_lmeval.harness.model import RelayLM
 from relaygen_lmeval.journal import read_journal
 
 GREEDY = {"until": [], "max_gen_toks": 250}
@@ -192,7 +192,7 @@ def test_out_of_memory_says_what_to_lower(lm, questions, monkeypatch):
 
 
 def test_labels_of_a_plain_instance():
-    from relaygen_lmeval.instances import labels_of
+    from relaygen_lmeval.harness.instances import labels_of
 
     request = Instance("generate_until", {}, ("x", {}), 0)
 
@@ -203,7 +203,7 @@ def test_labels_of_a_plain_instance():
 
 
 def test_another_document_has_another_hash():
-    from relaygen_lmeval.instances import label_of
+    from relaygen_lmeval.harness.instances import label_of
 
     hashes = [label_of(Instance("generate_until", {"q": q}, ("x", {}), 0)).doc_hash for q in "aab"]
 

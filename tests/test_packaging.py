@@ -87,7 +87,9 @@ def test_entry_points_name_the_model_and_the_command(wheel: zipfile.ZipFile):
     entry_points = ConfigParser()
     entry_points.read_string(_metadata(wheel, "entry_points.txt"))
 
-    assert dict(entry_points["lm_eval.models"]) == {"relaygen": "relaygen_lmeval.harness:RelayLM"}
+    assert dict(entry_points["lm_eval.models"]) == {
+        "relaygen": "relaygen_lmeval.harness.model:RelayLM"
+    }
     assert dict(entry_points["console_scripts"]) == {"relaygen": "relaygen_lmeval.cli:main"}
 
 

@@ -13,7 +13,7 @@ import pytest
 import relaygen_lmeval
 from relaygen_lmeval.core.policies import POLICIES
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.policy_choice import find_policy, own_options
+from relaygen_lmeval.options.policy_choice import find_policy, own_options
 from relaygen_lmeval.relay import Relay, parse_options
 
 PAGE = (Path(relaygen_lmeval.__file__).parent / "POLICIES.md").read_text(encoding="utf-8")

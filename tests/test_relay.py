@@ -12,7 +12,7 @@ from lm_eval.api.instance import Instance
 
 from relaygen_lmeval.core.types import Phase, RelayResult, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 from relaygen_lmeval.relay import Relay
 
 MAX_TOKENS = 300

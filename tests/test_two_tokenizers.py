@@ -17,7 +17,7 @@ from relaygen_lmeval.engines.local.choice import make_forward
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.pacer import Pacer
-from relaygen_lmeval.pair import same_ids
+from relaygen_lmeval.models.pair import same_ids
 from relaygen_lmeval.runner import relay_all
 
 from .engines import tiny

@@ -10,10 +10,10 @@ from time import perf_counter
 import torch
 from lm_eval.api.instance import Instance
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayResult
-from relaygen_lmeval.pair import Pair
-from relaygen_lmeval.policy_choice import load_cues
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
+from relaygen_lmeval.options.policy_choice import load_cues
 from relaygen_lmeval.relay import Relay
 
 HF = "hf"

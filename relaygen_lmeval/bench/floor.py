@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from relaygen_lmeval.core.timing import Drafts
 from relaygen_lmeval.core.types import RelayResult, Role, Segment
 from relaygen_lmeval.engines.local.floor import BareForward
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 
 Key = tuple[Role, int, int]  # model, rows, tokens a row
 

@@ -16,7 +16,7 @@ from relaygen_lmeval.calibration.speed import scoring_speed
 from relaygen_lmeval.demo import load_problems
 from relaygen_lmeval.demo.problems import prompt
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.pair import Pair, load_pair
+from relaygen_lmeval.models.pair import Pair, load_pair
 from relaygen_lmeval.provenance import versions
 from relaygen_lmeval.relay import parse_options
 

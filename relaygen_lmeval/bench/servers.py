@@ -26,9 +26,9 @@ from relaygen_lmeval.engines.server.abilities import PATH
 from relaygen_lmeval.engines.server.client import TRACE
 from relaygen_lmeval.engines.server.engine import ServerEngine
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.models.served import ServedModel, load_served_pair, make_server_engine
 from relaygen_lmeval.provenance import versions
 from relaygen_lmeval.relay import parse_options
-from relaygen_lmeval.served import ServedModel, load_served_pair, make_server_engine
 
 _STOPS = ["Wait", "So,", "Thus,", "\n</think>"]  # four, as many as every server takes
 

@@ -21,14 +21,14 @@ from relaygen_lmeval.calibration.selection import Rule, choose, selected
 from relaygen_lmeval.calibration.settings import relay_options
 from relaygen_lmeval.calibration.statistics import ScoredTrace
 from relaygen_lmeval.calibration.traces import Trace
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable, MatchRule
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role
 from relaygen_lmeval.cuefile import CueFile, candidate_forms
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.instances import label_of, scored_text
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.harness.instances import label_of, scored_text
+from relaygen_lmeval.harness.model import RelayLM
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.relay import Relay, parse_options
 
 log = logging.getLogger(__name__)

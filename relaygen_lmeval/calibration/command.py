@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relaygen_lmeval.assembly import make_pair
 from relaygen_lmeval.calibration import traces as tracing
 from relaygen_lmeval.calibration.candidates import discover, read_candidates
 from relaygen_lmeval.calibration.forecast import Forecast, forecast
@@ -19,13 +18,14 @@ from relaygen_lmeval.calibration.settings import Settings, check, relay_config, 
 from relaygen_lmeval.calibration.speed import step_s as measure_step_s
 from relaygen_lmeval.calibration.statistics import Measured, ScoredTrace
 from relaygen_lmeval.calibration.traces import Record, Trace
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.margins import handovers
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.cuefile import CueFile, candidate_forms, write_cue_file
 from relaygen_lmeval.errors import CalibrationError
-from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.harness.model import RelayLM
+from relaygen_lmeval.models.assembly import make_pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from relaygen_lmeval.calibration.selection import Decision, selected
 from relaygen_lmeval.calibration.settings import Settings
 from relaygen_lmeval.calibration.statistics import Measured
 from relaygen_lmeval.calibration.traces import Record
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.cuefile import CueFile
 from relaygen_lmeval.demo import demo_path
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.provenance import describe_model
 
 _DIGITS = 6  # of a statistic in the file: more would differ between machines

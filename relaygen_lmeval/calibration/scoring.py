@@ -10,7 +10,7 @@ from relaygen_lmeval.calibration.traces import Trace
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.engines.local.margins import margins
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 
 MarginsBy = Literal["small", "large", "both"]
 MARGINS_BY: tuple[MarginsBy, ...] = ("small", "large", "both")

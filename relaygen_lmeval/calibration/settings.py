@@ -11,9 +11,9 @@ from lm_eval.utils import simple_parse_args_string
 
 from relaygen_lmeval.calibration.scoring import MARGINS_BY, MarginsBy
 from relaygen_lmeval.calibration.selection import RULES, Rule
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.errors import CalibrationError, ConfigError
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.relay import parse_options
 
 

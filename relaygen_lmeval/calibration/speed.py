@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role, SamplingParams
 from relaygen_lmeval.engines.local.choice import make_forward
 from relaygen_lmeval.engines.local.forward import Feed, Track
 from relaygen_lmeval.engines.local.margins import margins
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.relay import Relay
 
 _WARM_UP, _MEASURED = 10, 50

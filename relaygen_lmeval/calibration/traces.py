@@ -18,10 +18,10 @@ from lm_eval.tasks import TaskManager
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.local.detokenizer import make_detokenizer
 from relaygen_lmeval.errors import TraceError
-from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.instances import label_of
+from relaygen_lmeval.harness.instances import label_of
+from relaygen_lmeval.harness.model import RelayLM
 from relaygen_lmeval.journal import Label, asked, key, read_journal
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 from relaygen_lmeval.tasks import tasks_path
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from relaygen_lmeval.assembly import make_pair
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.policies import Large, Small
 from relaygen_lmeval.core.types import RelayRequest, RelayResult, Role
 from relaygen_lmeval.cuefile import CueFile
@@ -19,8 +17,10 @@ from relaygen_lmeval.errors import EngineError, RelayGenError
 from relaygen_lmeval.journal import check_writable
 from relaygen_lmeval.memory.models import sizes_of
 from relaygen_lmeval.memory.plan import describe, longest_batch
-from relaygen_lmeval.pair import Pair
-from relaygen_lmeval.policy_choice import load_cues
+from relaygen_lmeval.models.assembly import make_pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
+from relaygen_lmeval.options.policy_choice import load_cues
 from relaygen_lmeval.relay import Relay, parse_options
 
 N_TOKENS = 10

@@ -11,7 +11,7 @@ import torch
 from relaygen_lmeval.core.types import RelayRequest, Role
 from relaygen_lmeval.engines.local.choice import is_ragged
 from relaygen_lmeval.memory.plan import ModelSize, kv_per_token
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 
 
 def sizes_of(pair: Pair, roles: Collection[Role]) -> list[ModelSize]:

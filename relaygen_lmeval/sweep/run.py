@@ -17,8 +17,8 @@ from lm_eval import simple_evaluate
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 
-from relaygen_lmeval.assembly import shared_pairs
 from relaygen_lmeval.errors import RelayGenError, SweepError
+from relaygen_lmeval.models.assembly import shared_pairs
 from relaygen_lmeval.relay import parse_options
 from relaygen_lmeval.sweep.plan import CELL, Cell, Plan
 

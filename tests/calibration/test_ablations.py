@@ -15,7 +15,7 @@ from relaygen_lmeval.calibration.ablations import (
 )
 from relaygen_lmeval.calibration.speed import plain_step_s, scoring_speed
 from relaygen_lmeval.core.types import Role
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 from relaygen_lmeval.relay import parse_options
 from relaygen_lmeval.requests import RequestMaker
 

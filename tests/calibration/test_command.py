@@ -18,7 +18,7 @@ from relaygen_lmeval.cuefile import cue_file_for, read_cue_file
 from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.errors import CalibrationError, ConfigError, TraceError
 from relaygen_lmeval.journal import read_journal
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
 
 
 def lines(journal: Path) -> list[dict[str, Any]]:

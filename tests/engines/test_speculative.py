@@ -12,15 +12,15 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.types import RelayResult, Role, SamplingParams
 from relaygen_lmeval.engines.local.drafts import _draw
 from relaygen_lmeval.engines.local.sampling import Draw, odds
 from relaygen_lmeval.engines.local.verify import Draft, verify
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.lanes import _compiles, local_engines
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.lanes import _compiles, local_engines
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.relay import Relay
 
 from . import tiny
@@ -52,7 +52,7 @@ def drafted(results: list[RelayResult]) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def plain(pair: Pair, questions: list[str]) -> dict[str, list[Any]]:
     """The 100 problems without speculation, by policy."""
-    from relaygen_lmeval.policy_choice import load_cues
+    from relaygen_lmeval.options.policy_choice import load_cues
     from relaygen_lmeval.relay import parse_options
 
     out = {}

@@ -6,8 +6,8 @@ import lm_eval.evaluator
 import numpy as np
 import pytest
 
+from relaygen_lmeval.harness.results_table import add_rows, show_rows
 from relaygen_lmeval.report.rows import clustered_ratio, rows_by_task
-from relaygen_lmeval.results_table import add_rows, show_rows
 
 
 def record(task: str, doc_id: int, e2e_s: float, n_large: int, n: int) -> dict[str, object]:

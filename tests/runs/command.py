@@ -17,7 +17,7 @@ from typing import Any
 from relaygen_lmeval.errors import RelayGenError
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["lm_eval.__main__", "relaygen_lmeval.harness", __name__])
+_FORKS.set_forkserver_preload(["lm_eval.__main__", "relaygen_lmeval.harness.model", __name__])
 
 
 def command(folder: Path, *arguments: str, **options: Any) -> list[str]:

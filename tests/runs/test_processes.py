@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.harness.processes import join_processes
 from relaygen_lmeval.journal import key
-from relaygen_lmeval.processes import join_processes
 from relaygen_lmeval.relay import parse_options
 from tests.runs.command import (
     command,
@@ -124,7 +124,7 @@ def test_each_of_many_would_start_servers(monkeypatch):
     class Two:
         num_processes = 2
 
-    monkeypatch.setattr("relaygen_lmeval.processes.PartialState", lambda **given: Two())
+    monkeypatch.setattr("relaygen_lmeval.harness.processes.PartialState", lambda **given: Two())
     config = parse_options({"engine": "vllm", "pretrained": "a", "small": "b"})
 
     with pytest.raises(ConfigError, match="for each of 2 processes: start one pair with"):

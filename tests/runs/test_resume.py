@@ -12,7 +12,7 @@ import pytest
 from lm_eval.api.instance import Instance
 
 from relaygen_lmeval.errors import ConfigError, JournalError
-from relaygen_lmeval.harness import RelayLM
+from relaygen_lmeval.harness.model import RelayLM
 from relaygen_lmeval.journal import read_journal
 from relaygen_lmeval.relay import Relay
 

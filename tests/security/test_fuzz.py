@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lm_eval.utils import simple_parse_args_string
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Piece, RelayRequest, Role
 from relaygen_lmeval.cuefile import _FIELDS, read_cue_file
 from relaygen_lmeval.engines.server.client import Unreadable
@@ -20,6 +19,7 @@ from relaygen_lmeval.engines.server.wire import read_reply
 from relaygen_lmeval.errors import ConfigError, CueFileError, JournalError
 from relaygen_lmeval.journal import Label, asked
 from relaygen_lmeval.journal.resume import read_earlier
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.relay import parse_options
 
 

@@ -13,13 +13,13 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoConfig
 
 import relaygen_lmeval
-from relaygen_lmeval.checks import without_secrets
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.demo import demo_path
 from relaygen_lmeval.engines.server.client import Client
 from relaygen_lmeval.errors import ConfigError, EngineError
-from relaygen_lmeval.harness import RelayLM, log_dir
-from relaygen_lmeval.pair import load_pair
+from relaygen_lmeval.harness.model import RelayLM, log_dir
+from relaygen_lmeval.models.pair import load_pair
+from relaygen_lmeval.options.checks import without_secrets
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.provenance import describe_config
 from relaygen_lmeval.relay import parse_options
 

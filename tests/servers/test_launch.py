@@ -16,7 +16,7 @@ from relaygen_lmeval.engines import commands
 from relaygen_lmeval.engines.commands import Command, Place
 from relaygen_lmeval.engines.launch import ServerProcess, launch_pair, split_memory
 from relaygen_lmeval.errors import ServerError
-from relaygen_lmeval.serve import usage
+from relaygen_lmeval.models.serve import usage
 
 # Answers /health, and has a child that must end with it.
 SCRIPT = """
@@ -105,7 +105,7 @@ def test_ctrl_c_or_the_end_of_the_run_stops_both(number, tmp_path):
     """In a process of its own, as `relaygen serve` is one."""
     code = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from relaygen_lmeval import serve
+from relaygen_lmeval.models import serve
 from relaygen_lmeval.engines import commands
 from tests.servers.test_launch import small_server
 commands.COMMANDS = {{"vllm": small_server}}

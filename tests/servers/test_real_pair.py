@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.launch import launch_pair
-from relaygen_lmeval.harness import RelayLM
+from relaygen_lmeval.harness.model import RelayLM
 from relaygen_lmeval.journal import read_journal
 from relaygen_lmeval.report.totals import totals_table
 from tests.servers.fetch_models import VARIABLE, model_file

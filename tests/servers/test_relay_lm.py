@@ -10,8 +10,8 @@ import pytest
 from lm_eval.api.instance import Instance
 
 from relaygen_lmeval.errors import ConfigError, EngineError, FailedRequests, ServerError
-from relaygen_lmeval.harness import RelayLM
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.harness.model import RelayLM
+from relaygen_lmeval.models.pair import Pair
 from relaygen_lmeval.relay import parse_options
 from tests.servers.loopback import Loopback, Manner
 

@@ -18,9 +18,9 @@ from lm_eval.api.instance import Instance
 from relaygen_lmeval.core.types import Piece, RelayResult, Role, SamplingParams
 from relaygen_lmeval.engines.local.margins import margins
 from relaygen_lmeval.errors import FailedRequests, ServerError
+from relaygen_lmeval.models.serve import start_servers
+from relaygen_lmeval.models.served import ServedModel
 from relaygen_lmeval.relay import Relay
-from relaygen_lmeval.serve import start_servers
-from relaygen_lmeval.served import ServedModel
 
 N_PROBLEMS = 40
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from relaygen_lmeval import assembly
 from relaygen_lmeval.cli import app
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.errors import SweepError
 from relaygen_lmeval.journal import read_journal
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models import assembly
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.sweep.plan import read_plan
 from relaygen_lmeval.sweep.run import check
 from relaygen_lmeval.tasks import tasks_path

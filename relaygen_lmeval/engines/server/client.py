@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from relaygen_lmeval.checks import without_secrets
 from relaygen_lmeval.errors import ConfigError, ServerError
+from relaygen_lmeval.options.checks import without_secrets
 
 T = TypeVar("T")
 Json = dict[str, Any]

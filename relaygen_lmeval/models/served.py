@@ -12,9 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.openai_completions import LocalCompletionsAPI
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
-from relaygen_lmeval.elsewhere import Elsewhere
 from relaygen_lmeval.engines.launch import ServerProcess
 from relaygen_lmeval.engines.local.lane import eos_ids
 from relaygen_lmeval.engines.server.abilities import PATH, Served, find_served
@@ -23,9 +21,11 @@ from relaygen_lmeval.engines.server.engine import ServerEngine
 from relaygen_lmeval.engines.server.margins import prompt_margins
 from relaygen_lmeval.engines.server.pace import token_s
 from relaygen_lmeval.errors import ConfigError, EngineError
-from relaygen_lmeval.pair import Pair, join
+from relaygen_lmeval.models.elsewhere import Elsewhere
+from relaygen_lmeval.models.pair import Pair, join
+from relaygen_lmeval.models.serve import start_servers
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.runner import run_here
-from relaygen_lmeval.serve import start_servers
 
 log = logging.getLogger(__name__)
 

@@ -14,22 +14,29 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
 
-from relaygen_lmeval.cache import check_sampling, separate
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import RelayRequest, Role, SamplingParams
 from relaygen_lmeval.errors import ConfigError, FailedRequests
-from relaygen_lmeval.excepthook import say_errors_in_one_line
-from relaygen_lmeval.instances import budget, drop_padding, labels_of, sampling, scored_text, until
+from relaygen_lmeval.harness.cache import check_sampling, separate
+from relaygen_lmeval.harness.excepthook import say_errors_in_one_line
+from relaygen_lmeval.harness.instances import (
+    budget,
+    drop_padding,
+    labels_of,
+    sampling,
+    scored_text,
+    until,
+)
+from relaygen_lmeval.harness.processes import join_processes, share
+from relaygen_lmeval.harness.results_table import show_rows
+from relaygen_lmeval.harness.seeded import SeededLM
 from relaygen_lmeval.journal import Label, check_writable
 from relaygen_lmeval.journal.identity import identity
-from relaygen_lmeval.pair import n_parameters
-from relaygen_lmeval.processes import join_processes, share
+from relaygen_lmeval.models.pair import n_parameters
+from relaygen_lmeval.options.config import RelayConfig
 from relaygen_lmeval.provenance import describe_config, describe_cues, describe_model, versions
 from relaygen_lmeval.relay import Relay, parse_options
-from relaygen_lmeval.results_table import show_rows
 from relaygen_lmeval.run import Run
 from relaygen_lmeval.scoring.response import Response
-from relaygen_lmeval.seeded import SeededLM
 from relaygen_lmeval.sweep.plan import folder_name
 
 

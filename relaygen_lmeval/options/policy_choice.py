@@ -20,7 +20,7 @@ from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.journal import FILE, read_journal
 
 if TYPE_CHECKING:
-    from relaygen_lmeval.config import RelayConfig
+    from relaygen_lmeval.options.config import RelayConfig
 
 ENTRY_POINTS = "relaygen_lmeval.policies"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.options.checks import at_least, one_of
 
 if TYPE_CHECKING:
-    from relaygen_lmeval.config import RelayConfig
+    from relaygen_lmeval.options.config import RelayConfig
 
 ENGINES = ("local", "server", "vllm")
 CUTS = ("auto", "server", "stream")

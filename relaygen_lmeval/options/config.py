@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relaygen_lmeval.checks import at_least, one_of
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError
 from relaygen_lmeval.journal import files
-from relaygen_lmeval.policy_choice import find_policy, own_options
-from relaygen_lmeval.server_options import check_servers, n_concurrent
+from relaygen_lmeval.options.checks import at_least, one_of
+from relaygen_lmeval.options.policy_choice import find_policy, own_options
+from relaygen_lmeval.options.server_options import check_servers, n_concurrent
 
 MATCH_RULES = ("word", "substring")
 

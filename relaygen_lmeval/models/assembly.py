@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.base import Engine
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.lanes import local_engines
-from relaygen_lmeval.pair import Pair, load_pair
+from relaygen_lmeval.models.lanes import local_engines
+from relaygen_lmeval.models.pair import Pair, load_pair
+from relaygen_lmeval.options.config import RelayConfig
 
 # What decides how models are loaded or reached; the rest of a configuration is how they are used.
 _LOADED_BY = (
@@ -70,7 +70,7 @@ def _make_pair(config: RelayConfig) -> Pair:
     if config.engine == "local":
         return load_pair(config)
     try:
-        from relaygen_lmeval.served import load_served_pair
+        from relaygen_lmeval.models.served import load_served_pair
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"engine={config.engine} needs {error.name}: pip install 'relaygen-lmeval[server]'"
@@ -82,6 +82,6 @@ def make_engines(config: RelayConfig, pair: Pair, roles: Collection[Role]) -> di
     """The engine of each role that the policy asks."""
     if config.engine == "local":
         return dict(local_engines(config, pair, roles))
-    from relaygen_lmeval.served import server_engines
+    from relaygen_lmeval.models.served import server_engines
 
     return dict(server_engines(config, pair, roles))

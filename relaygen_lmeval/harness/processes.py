@@ -13,8 +13,8 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.utils import is_cuda_available
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.options.config import RelayConfig
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.engines.local import LocalEngine
 from relaygen_lmeval.engines.local.choice import make_forward
@@ -17,7 +16,8 @@ from relaygen_lmeval.engines.local.lane import Lane
 from relaygen_lmeval.engines.local.pacer import Pacer
 from relaygen_lmeval.engines.local.speculative import SpeculativeLane
 from relaygen_lmeval.errors import ConfigError
-from relaygen_lmeval.pair import Pair
+from relaygen_lmeval.models.pair import Pair
+from relaygen_lmeval.options.config import RelayConfig
 
 
 def local_engines(

@@ -12,9 +12,9 @@ from transformers import AutoConfig
 
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.demo import demo_path
-from relaygen_lmeval.elsewhere import count_parameters
 from relaygen_lmeval.engines.launch import ServerProcess, launch_pair, split_memory
 from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.models.elsewhere import count_parameters
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from relaygen_lmeval.config import RelayConfig
 from relaygen_lmeval.core.types import Role
 from relaygen_lmeval.errors import ConfigError, EngineError
+from relaygen_lmeval.options.config import RelayConfig
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The adapter to lm-evaluation-harness: what it asks becomes a relay, what comes back its results."""

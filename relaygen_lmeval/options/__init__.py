@@ -1,0 +1,1 @@
+"""What a user may set, and what is refused before any work."""
