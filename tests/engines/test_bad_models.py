@@ -184,6 +184,47 @@ def test_logits_that_are_not_finite_fail_their_request_alone(
     assert "float32" in error.failed[1]
 
 
+@contextmanager
+def nan_at(model: Any, token: int) -> Iterator[None]:
+    """Within, the vector of one token is NaN, and so is all that is kept of a text with it."""
+
+    def hook(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+        return output.masked_fill((args[0] == token)[..., None], float("nan"))
+
+    handle = model.get_input_embeddings().register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize(
+    ("broken", "policy", "speculative", "fails"),
+    [
+        ("large", "relay", "off", True),
+        ("small", "relay", "off", True),
+        ("large", "large", "small", True),
+        ("small", "large", "small", False),
+    ],
+)
+def test_nothing_that_is_not_finite_stays_for_the_next_requests(
+    make_relay, pair, questions, broken, policy, speculative, fails
+):
+    """In storage that others get, nor beyond their length after rows have changed places."""
+    options = {"batch_size": 3, "policy": policy, "speculative": speculative}
+    (token,) = pair.large.tok_encode("Cora")
+    named = [i for i, question in enumerate(questions[:30]) if "Cora" in question]
+    wanted, _ = run(make_relay(**options), questions[:30])
+
+    with nan_at(getattr(pair, broken).model, token):
+        texts, error = run(make_relay(**options), questions[:30])
+
+    assert 0 < len(named) < 5
+    failed = named if fails else []
+    assert (list(error.failed) if error else []) == failed
+    assert texts == {i: text for i, text in wanted.items() if i not in failed}
+
+
 @pytest.mark.parametrize("sampling", [SamplingParams(), SAMPLED], ids=["greedy", "sampled"])
 def test_drafts_of_a_small_model_that_writes_nan_are_left_out(
     make_relay, pair, questions, sampling

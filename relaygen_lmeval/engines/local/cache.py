@@ -85,8 +85,14 @@ class RowLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
                 _grown(self.values, width, longest),
             )
 
-    def swap(self, a: int, b: int, length: int) -> None:
-        """Exchange the first `length` tokens of two rows."""
+    def wipe(self, row: int) -> None:
+        """Leave nothing of a row."""
+        if self.keys is not None and self.values is not None:
+            self.keys[row] = 0
+            self.values[row] = 0
+
+    def swap(self, a: int, b: int, length: int | None) -> None:
+        """Exchange the first `length` tokens of two rows; `None`: all of them."""
         if self.keys is not None and self.values is not None:
             for tensor in (self.keys, self.values):
                 tensor[[a, b], :, :length] = tensor[[b, a], :, :length]
@@ -164,8 +170,14 @@ class RowCache(Cache):
         self._place.rows = torch.arange(positions.shape[0], device=positions.device)[:, None]
         self._place.width = width
 
-    def swap(self, a: int, b: int, length: int) -> None:
-        """Exchange two rows, of which the longer has `length` tokens."""
+    @torch.inference_mode()
+    def wipe(self, row: int) -> None:
+        """Leave nothing of a row."""
+        for layer in self.rows:
+            layer.wipe(row)
+
+    def swap(self, a: int, b: int, length: int | None) -> None:
+        """Exchange two rows, of which the longer has `length` tokens; `None`: all there is."""
         for layer in self.rows:
             layer.swap(a, b, length)
 

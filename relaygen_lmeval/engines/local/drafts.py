@@ -48,6 +48,8 @@ class SmallDrafter:
         while any(writer.open for _, writer in live):
             logits = self._lane.forward.feed([feed for feed, _ in live])[:, -1]
             drawn = _draw(logits, [writer.draw for _, writer in live])
+            for (feed, _), token in zip(live, drawn, strict=True):
+                feed.track.spoilt |= not isfinite(token.chance)
             live = [
                 (Feed(feed.track, [writer.add(token)]), writer)
                 for (feed, writer), token in zip(live, drawn, strict=True)

@@ -24,12 +24,14 @@ class Track:
         cached: The ids whose keys and values are held.
         n_chunks: How many chunks of the relay `ids` holds.
         slot: Its row in the storage.
+        spoilt: Keys or values are not finite; masked ones would still make a sum NaN.
     """
 
     ids: list[int]
     cached: list[int] = field(default_factory=list)
     n_chunks: int = 0
     slot: int = -1
+    spoilt: bool = False
 
 
 class Feed(NamedTuple):

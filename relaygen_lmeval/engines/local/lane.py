@@ -213,6 +213,7 @@ class Lane:
             row.doubt()
             return
         if token < 0:
+            row.track.spoilt = True
             row.failure = RequestError(
                 f"request {row.turn.request.seq_id}, {self.role.value} model: its logits are not "
                 f"finite (NaN or infinity) after {len(row.track.cached)} tokens; load it in "

@@ -92,6 +92,8 @@ class RaggedForward:
     def release(self, track: Track) -> None:
         """Free the row."""
         if track.slot >= 0:
+            if track.spoilt:
+                self._cache.wipe(track.slot)
             self._slots[track.slot] = None
             track.slot = -1
 
@@ -133,15 +135,17 @@ class RaggedForward:
 
     def _swap(self, a: int, b: int) -> None:
         rows = (self._slots[a], self._slots[b])
-        length = max(len(row.cached) if row else 0 for row in rows)
-        if length:
+        length: int | None = max(len(row.cached) if row else 0 for row in rows)
+        if any(row and row.spoilt for row in rows):
+            length = None  # padding is NaN, too
+        if length != 0:
             self._exchange(a, b, length)
         self._slots[a], self._slots[b] = self._slots[b], self._slots[a]
         for slot in (a, b):
             if track := self._slots[slot]:
                 track.slot = slot
 
-    def _exchange(self, a: int, b: int, length: int) -> None:
+    def _exchange(self, a: int, b: int, length: int | None) -> None:
         """Where memory ends between two layers, neither row is whole: both are read anew."""
         try:
             self._cache.swap(a, b, length)
