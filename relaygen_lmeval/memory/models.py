@@ -9,8 +9,9 @@ import psutil
 import torch
 
 from relaygen_lmeval.core.types import RelayRequest, Role
+from relaygen_lmeval.engines.local.cache import bytes_per_token
 from relaygen_lmeval.engines.local.choice import is_ragged
-from relaygen_lmeval.memory.plan import ModelSize, kv_per_token
+from relaygen_lmeval.memory.plan import ModelSize
 from relaygen_lmeval.models.pair import Pair
 
 
@@ -34,16 +35,8 @@ def longest_tokens(requests: Sequence[RelayRequest], roles: Collection[Role]) ->
 
 def _size(role: Role, model: Any) -> ModelSize:
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    return ModelSize(role.value, str(model.device), weights, _kv_per_token(model))
-
-
-def _kv_per_token(model: Any) -> int:
-    if not is_ragged(model):
-        return 0
-    config = model.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return kv_per_token(config.num_hidden_layers, heads, head_dim, model.dtype.itemsize)
+    a_token = bytes_per_token(model.config, model.dtype) if is_ragged(model) else 0
+    return ModelSize(role.value, str(model.device), weights, a_token)
 
 
 def _free(device: torch.device) -> int:

@@ -27,16 +27,6 @@ class ModelSize:
     kv_per_token: int
 
 
-def kv_per_token(n_layers: int, n_kv_heads: int, head_dim: int, bytes_per_value: int) -> int:
-    """Bytes of the keys and values of one token.
-
-    Examples:
-        >>> kv_per_token(64, 8, 128, 2)  # Qwen3-32B in bfloat16
-        262144
-    """
-    return 2 * n_layers * n_kv_heads * head_dim * bytes_per_value
-
-
 def longest_batch(sizes: Sequence[ModelSize], n_tokens: int, free: Mapping[str, int]) -> int:
     """Rows of `n_tokens` tokens for whose keys and values every device has room.
 

@@ -189,14 +189,30 @@ def whole_capacity(config: Any, n_rows: int) -> int | None:
         config: Of a transformers model.
         n_rows: How many requests may be held at once.
     """
-    config = config.get_text_config()
-    longest = getattr(config, "max_position_embeddings", None)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    longest = getattr(config.get_text_config(), "max_position_embeddings", None)
     if longest is None:
         return None
-    n_bytes = 2 * 4 * config.num_hidden_layers * n_rows * heads * head_dim * longest
+    n_bytes = n_rows * longest * bytes_per_token(config, torch.float32)
     return blocks(longest) if n_bytes <= WHOLE else None
+
+
+def bytes_per_token(config: Any, dtype: torch.dtype) -> int:
+    """What the keys and values of one token take.
+
+    Args:
+        config: Of a transformers model.
+        dtype: Of the keys and values.
+
+    Examples:
+        >>> from transformers import Qwen3Config
+        >>> shape = {"num_hidden_layers": 64, "num_key_value_heads": 8, "head_dim": 128}
+        >>> bytes_per_token(Qwen3Config(**shape), torch.bfloat16)  # as Qwen3-32B
+        262144
+    """
+    config = config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * head_dim * dtype.itemsize)
 
 
 def _grown(old: torch.Tensor, width: int, longest: int | None) -> torch.Tensor:
