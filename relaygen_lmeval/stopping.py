@@ -27,7 +27,7 @@ def stops_on_signals(cancel: Callable[[], object], on_stop: OnStop) -> Iterator[
 
     Args:
         cancel: Asks the work to end; called in the main thread, between two of its steps.
-        on_stop: Hears the name of the signal as it comes.
+        on_stop: Hears the name of the signal when the work has ended, or is given up.
 
     Raises:
         Stopped: At the end, if one came, and in the place of whatever came of it.
@@ -36,14 +36,18 @@ def stops_on_signals(cancel: Callable[[], object], on_stop: OnStop) -> Iterator[
         yield
         return
     came: list[int] = []
-    at_last = threading.Timer(_GRACE_S, lambda: _exit(came[0]))
+
+    def give_up() -> None:
+        on_stop(signal.Signals(came[0]).name)
+        _exit(came[0])
+
+    at_last = threading.Timer(_GRACE_S, give_up)
     at_last.daemon = True
 
     def stop(number: int, frame: FrameType | None) -> None:
         if came:
             _exit(number)
         came.append(number)
-        on_stop(signal.Signals(number).name)
         at_last.start()
         cancel()
 
@@ -58,6 +62,7 @@ def stops_on_signals(cancel: Callable[[], object], on_stop: OnStop) -> Iterator[
         for number, handler in before.items():
             signal.signal(number, _or_default(handler))
     if came:
+        on_stop(signal.Signals(came[0]).name)
         raise Stopped(128 + came[0])
 
 

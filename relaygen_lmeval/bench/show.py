@@ -8,7 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from relaygen_lmeval.calibration.pictures import blank, save, unframe
+from relaygen_lmeval.report.canvas import blank, save, unframe
 
 _HEADINGS = ("tok/s", "E2E s", "times hf", "right %", "share", "accept", "over floor", "= hf")
 

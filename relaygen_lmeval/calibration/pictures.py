@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from relaygen_lmeval.calibration.selection import Decision
 from relaygen_lmeval.calibration.statistics import CueStatistics, Measured
 from relaygen_lmeval.core.margins import TokenRange
-from relaygen_lmeval.errors import ConfigError
+from relaygen_lmeval.report.canvas import blank, save, unframe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SELECTED, OTHER, LINE, SHADE = "#0b7285", "#9aa0a6", "#c2410c", "#c5e8ec"
 MAX_CUES = 45
@@ -103,29 +101,6 @@ def pick_trace(handed: Sequence[Sequence[TokenRange]], lengths: Sequence[int]) -
     return max(fits or range(len(lengths)), key=lambda i: (len(handed[i]), -lengths[i], -i))
 
 
-def blank(width: float, height: float) -> Figure:
-    """An empty figure, inches.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError(
-            "pictures need matplotlib: pip install 'relaygen-lmeval[report]', or ask for none with "
-            "--no-pictures"
-        ) from error
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
-
-
-def unframe(axes: Axes) -> None:
-    """Leave out the lines around the data."""
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-
-
 def _draw_cue(axes: Axes, y: int, statistics: CueStatistics, color: str) -> None:
     assert statistics.ci_low is not None
     assert statistics.ci_high is not None
@@ -181,10 +156,3 @@ def _visible(text: str) -> str:
     stripped = shown.strip(" ")
     after = "␣" * (len(shown) - len(shown.rstrip(" "))) if stripped else "␣"
     return stripped + after
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write a PNG that is the same for the same data."""
-    with warnings.catch_warnings():  # a font without a script's letters draws boxes
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(path, metadata={"Software": None})

@@ -13,13 +13,10 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap
 
 from relaygen_lmeval.core.cues import CueTable
 from relaygen_lmeval.core.margins import Occurrence, TokenRange, occurrences, union
-
-N_RESAMPLES = 2000
-CONFIDENCE = 0.95
+from relaygen_lmeval.report.intervals import ratio
 
 Floats = NDArray[np.float64]
 
@@ -197,18 +194,8 @@ def _interval(
 ) -> tuple[float | None, float | None]:
     if len(sums) < 2:
         return None, None
-    interval = bootstrap(
-        (sums, counts),
-        lambda s, n, axis: s.sum(axis=axis) / n.sum(axis=axis),
-        paired=True,
-        vectorized=True,
-        n_resamples=N_RESAMPLES,
-        batch=200,  # bounds its memory
-        confidence_level=CONFIDENCE,
-        method="percentile",  # BCa is not defined where all values agree
-        rng=rng,
-    ).confidence_interval
-    return float(interval.low), float(interval.high)
+    interval = ratio(sums, counts, rng)
+    return interval.low, interval.high
 
 
 def _n_handed_over(found: Sequence[Occurrence], max_small_tokens: int) -> int:

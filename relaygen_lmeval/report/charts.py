@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relaygen_lmeval.calibration.pictures import blank, save, unframe
+from relaygen_lmeval.report.canvas import blank, save, unframe
 from relaygen_lmeval.report.compare import Comparison, Line
 from relaygen_lmeval.report.gather import Text
 from relaygen_lmeval.report.segments import (

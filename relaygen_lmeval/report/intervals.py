@@ -1,4 +1,4 @@
-"""Intervals of ratios of sums over problems, by a bootstrap that draws problems whole."""
+"""Intervals of ratios of sums, by a bootstrap that draws whole what hangs together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its 95 % interval, a paired bootstrap over problems."""
+    """An estimate with its 95 % interval, a paired bootstrap over units."""
 
     value: float
     low: float
@@ -27,8 +27,13 @@ def mean(values: Floats) -> Interval:
     return ratio(values, np.ones(len(values)))
 
 
-def ratio(above: Floats, below: Floats) -> Interval:
-    """The ratio of two sums; both of shape [problems], at least one.
+def ratio(above: Floats, below: Floats, rng: np.random.Generator | None = None) -> Interval:
+    """The ratio of two sums.
+
+    Args:
+        above: Of each problem or trace, at least one.
+        below: The same.
+        rng: Draws them; `None`: one of a fixed seed.
 
     Examples:
         >>> ratio(np.array([2.0, 4.0]), np.array([1.0, 2.0]))
@@ -46,6 +51,6 @@ def ratio(above: Floats, below: Floats) -> Interval:
         batch=200,  # bounds its memory
         confidence_level=CONFIDENCE,
         method="percentile",  # BCa is not defined where all values agree
-        rng=np.random.default_rng(SEED),
+        rng=rng or np.random.default_rng(SEED),
     ).confidence_interval
     return Interval(value, float(interval.low), float(interval.high))

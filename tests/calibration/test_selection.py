@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from relaygen_lmeval.calibration import statistics
 from relaygen_lmeval.calibration.selection import RULES, choose, select, selected
 from relaygen_lmeval.calibration.statistics import (
     CueStatistics,
@@ -19,6 +18,7 @@ from relaygen_lmeval.calibration.statistics import (
     measure,
 )
 from relaygen_lmeval.core.cues import CueTable
+from relaygen_lmeval.report import intervals
 from tests.calibration.synthetic import sentence, trace
 
 USELESS = tuple(f"U{letter}," for letter in "abcdefghijkl")
@@ -27,7 +27,7 @@ N_SEEDS = 40
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "N_RESAMPLES", 20)  # no rule looks at the interval
+    monkeypatch.setattr(intervals, "N_RESAMPLES", 20)  # no rule looks at the interval
 
 
 def skewed(rng: random.Random, level: float = 0.0) -> float:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -39,40 +40,34 @@ def test_a_signal_ends_the_run_and_says_how_to_go_on(tmp_path, name):
     assert len(requests(tmp_path)) == 60
 
 
-def test_a_second_signal_ends_the_process_at_once(tmp_path):
-    """In a step that takes for ever."""
-    code = """
-import signal, sys, time
-from relaygen_lmeval.stopping import stops_on_signals
-with stops_on_signals(lambda: None, lambda name: None):
-    print("ready", flush=True)
-    while True:
-        time.sleep(0.01)
-"""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
-    process.stdout.close()
-
-
-def test_a_step_that_does_not_end_is_not_waited_for(tmp_path):
+@pytest.fixture
+def stuck() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a step that takes for ever."""
     code = """
 import time
 from relaygen_lmeval.stopping import stops_on_signals
-with stops_on_signals(lambda: None, lambda name: None):
+with stops_on_signals(lambda: None, lambda name: print(name, flush=True)):
     print("ready", flush=True)
     while True:
         time.sleep(0.01)
 """
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGTERM)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
 
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
-    process.stdout.close()
+
+def test_a_second_signal_ends_the_process_at_once(stuck):
+    stuck.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    stuck.send_signal(signal.SIGTERM)
+
+    assert stuck.wait(timeout=20) == 128 + signal.SIGTERM
+
+
+def test_a_step_that_does_not_end_is_not_waited_for(stuck):
+    stuck.send_signal(signal.SIGTERM)
+
+    assert stuck.wait(timeout=20) == 128 + signal.SIGTERM
+    assert stuck.stdout.read() == b"SIGTERM\n"
