@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +40,8 @@ from relaygen_lmeval.run import Run
 from relaygen_lmeval.scoring.response import Response
 from relaygen_lmeval.sweep.plan import folder_name
 
+log = logging.getLogger(__name__)
+
 
 @register_model("relaygen")
 class RelayLM(SeededLM):
@@ -59,6 +62,7 @@ class RelayLM(SeededLM):
             options["batch_size"] = int(size)
         options.setdefault("batch_size", 1)
         config = parse_options(options)
+        _warn_of_keys(options)
         folder = log_dir(config)
         check_writable(folder)
         join_processes(config)
@@ -260,6 +264,15 @@ def log_dir(config: RelayConfig) -> Path:
     names = [Path(name).name for name in (config.pretrained, config.small) if name]
     time = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     return Path("relaygen_logs") / folder_name(f"{time}-{'__'.join(names)}-{config.policy}")
+
+
+def _warn_of_keys(options: Mapping[str, Any]) -> None:
+    if names := sorted({"token", "small_token"} & options.keys()):
+        log.warning(
+            "lm_eval itself writes %s=, as all of --model_args, into its log and results.json: "
+            "set HF_TOKEN in the environment instead",
+            "= and ".join(names),
+        )
 
 
 def _text(record: Mapping[str, Any]) -> Response:

@@ -51,6 +51,7 @@ def test_a_journal_and_results_hold_no_token(tmp_path, caplog):
 
     written = "".join(p.read_text(encoding="utf-8") for p in tmp_path.rglob("*") if p.is_file())
     assert "***" in written
+    assert "set HF_TOKEN in the environment instead" in caplog.text
     assert SECRET not in written + told + caplog.text
 
 
