@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -15,10 +16,15 @@ OnStop = Callable[[str], None]
 
 _GRACE_S = 1.5  # for the step that is under way; a long read on a CPU takes more
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_leave_by: list[int] = []  # the signal that has stopped this process
 
 
 class Stopped(SystemExit):
     """The run was told to stop; its exit code is 128 and the signal's number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        _leave_by.append(number)
 
 
 @contextmanager
@@ -63,13 +69,24 @@ def stops_on_signals(cancel: Callable[[], object], on_stop: OnStop) -> Iterator[
             signal.signal(number, _or_default(handler))
     if came:
         on_stop(signal.Signals(came[0]).name)
-        raise Stopped(128 + came[0])
+        raise Stopped(came[0])
 
 
 def _exit(number: int) -> None:
-    """Without a word to anybody: every line of the journal is written already."""
+    """Without a word to anybody: every line of the journal is written already.
+
+    Native threads may abort an interpreter that takes itself down right after a step, and with it
+    the exit code.
+    """
+    sys.stdout.flush()
     sys.stderr.flush()
     os._exit(128 + number)
+
+
+@atexit.register  # at import, so that what is registered later, as servers to stop, goes first
+def _leave() -> None:
+    if _leave_by:
+        _exit(_leave_by[0])
 
 
 def _or_default(handler: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.runs.command import exit_code, lines, requests, start, wait_for
+from tests.runs.command import command, exit_code, lines, requests, start, wait_for
 
 GREEDY = ("--tasks", "relaygen_arithmetic", "--limit", "60", "--batch_size", "4")
 
@@ -38,6 +38,20 @@ def test_a_signal_ends_the_run_and_says_how_to_go_on(tmp_path, name):
 
     assert exit_code(start(tmp_path, *GREEDY, resume="auto")) == 0
     assert len(requests(tmp_path)) == 60
+
+
+def test_the_command_itself_ends_with_the_signals_code(tmp_path):
+    """An interpreter that takes itself down beside torch's threads may abort instead."""
+    line = [sys.executable, "-m", *command(tmp_path, *GREEDY)]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        while len(lines(tmp_path)) < 4 and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"stopped by SIGTERM" in said
+    assert b"terminate called" not in said
 
 
 @pytest.fixture
