@@ -281,7 +281,7 @@ def test_candidates_that_all_fail_name_the_best(again):
 def test_auto_takes_the_file_of_the_pair_and_warns_of_other_weights(
     settings, made, monkeypatch, caplog
 ):
-    monkeypatch.setattr("relaygen_lmeval.cuefile.list_cue_files", lambda: [settings.output])
+    monkeypatch.setattr("relaygen_lmeval.cuefile.find.list_cue_files", lambda: [settings.output])
     large, small = (str(demo_path() / role) for role in ("large", "small"))
 
     assert cue_file_for("auto", large, small) == made.cue_file

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from lm_eval.utils import simple_parse_args_string
 
 from relaygen_lmeval.core.types import Piece, RelayRequest, Role
-from relaygen_lmeval.cuefile import _FIELDS, read_cue_file
+from relaygen_lmeval.cuefile import read_cue_file
+from relaygen_lmeval.cuefile.schema import _FIELDS
 from relaygen_lmeval.engines.server.client import Unreadable
 from relaygen_lmeval.engines.server.wire import read_reply
 from relaygen_lmeval.errors import ConfigError, CueFileError, JournalError
